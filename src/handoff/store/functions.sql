@@ -29,7 +29,7 @@
 
 -- name: nothing_rare
 -- whether a pick may leave out what stands between `rare` in ready_tasks: to begin a plan with all of it takes longer than to find the task
-:max_project = 0 AND :max_agent = 0 AND NOT EXISTS (SELECT 1 FROM pause) AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.host = :host)
+:max_project = 0 AND :max_agent = 0 AND NOT EXISTS (SELECT 1 FROM pause) AND NOT EXISTS (SELECT 1 FROM hold WHERE hold.host IN (:host, ''))
         AND NOT EXISTS (SELECT 1 FROM session WHERE session.id = :session AND session.task IS NOT NULL)
 
 -- name: add_at_once

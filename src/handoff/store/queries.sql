@@ -242,7 +242,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:max_agent = 0 OR CASE WHEN task.agent = '' THEN :agent ELSE task.agent END NOT IN (SELECT busy.held_agent FROM task busy
        WHERE busy.state = 'running' GROUP BY busy.held_agent HAVING count(*) >= :max_agent))
   AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'task' AND hold.name = CAST(task.key AS TEXT)
-       AND hold.host = :host AND hold.until > :now)
+       AND hold.host IN (:host, '') AND hold.until > :now)
   AND NOT EXISTS (SELECT 1 FROM hold WHERE :tab = 0 AND hold.kind = 'agent'
        AND hold.name = CASE WHEN :agent = '' THEN task.agent ELSE :agent END AND hold.host = :host AND hold.until > :now)
   AND NOT EXISTS (SELECT 1 FROM session JOIN task held ON held.key = session.task
@@ -602,8 +602,12 @@ ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, project = excluded.project,
 RETURNING *
 
 -- name: get_session
--- one session
-SELECT * FROM session WHERE id = :id
+-- one session with its last sign of life, also one for its task
+SELECT session.id, session.kind, session.project, session.agent, session.workspace, session.host, session.boot, session.pid,
+       session.process_start, session.task, session.fence, session.started_at,
+       CASE WHEN task.seen_at > session.seen_at THEN task.seen_at ELSE session.seen_at END AS seen_at,
+       session.ended_at, session.ending
+FROM session LEFT JOIN task ON task.key = session.task WHERE session.id = :id
 
 -- name: list_live_sessions
 -- sessions that have not ended

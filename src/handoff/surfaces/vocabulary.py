@@ -32,6 +32,7 @@ LOOKS: dict[str, StateLook] = {
     "held": StateLook("held", "‖", "=", "warn"),
     "running": StateLook("running", "●", "*", "moving"),
     "quiet": StateLook("quiet", "●", "*", "warn"),
+    "ended": StateLook("ended", "●", "*", "warn"),
     "gated": StateLook("asks you", "?", "?", "warn"),
     "blocked": StateLook("blocked", "✗", "x", "bad"),
     "done": StateLook("done", "✓", "+", "good"),

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from handoff.board.sessions import executors
-from handoff.engine.workspaces import running
+from handoff.engine.features import pulse
 from source import ROOT
 
 POINTS = (
@@ -91,7 +91,7 @@ def run_until_all_is_over(ground, supervisors, points, again):
 
 def concluded(ground):
     told = [event.session for event in ground.events() if event.kind == "session.concluded"]
-    return len(told) == ground.count("task.claimed") and not running.listing(ground.app)
+    return len(told) == ground.count("task.claimed") and not pulse.listing(ground.app)
 
 
 def check_whole_night(ground, names):

@@ -11,11 +11,13 @@ import pytest
 from handoff.base.settings import Settings
 from handoff.board import gates
 from handoff.board.events import journal
-from handoff.board.sessions.leases import claim
-from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.sessions import sessions
+from handoff.board.sessions.leases import claim, heartbeat
+from handoff.board.sessions.sessions import AGENT, SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
+from handoff.engine.workspaces import running
 from handoff.surfaces.page.contents import KEYS
 from page_ground import PageGround
 from source import ROOT
@@ -121,6 +123,44 @@ def test_the_journal_is_paged_by_lines_and_searched_by_words(ground):
 def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
     assert "flow start" in _text(ground, "/flows")
     assert ground.ask("GET", "/flow/shop/none", cookie=ground.visitor).status == 404
+
+
+def _begin(app, name, task, **who):
+    """A session of this machine that claims a task, and leaves the record of a process that is gone."""
+    key = tasks.add(app.database, project="shop", id=task, brief="Do it.").key
+    claimed = claim(app.database, key=key, who=SessionIdentity(name, kind=AGENT, project="shop", agent="claude", **who))
+    place = os.path.join(app.settings.home, "shop", "sessions", name)
+    os.makedirs(place)
+    facts = {"kind": "clone", "sandbox": "workspace", "layer": "bubblewrap"}
+    for file, value in (("session.json", facts), ("monitor.json", {"pid": os.getpid(), "start": "1"})):
+        with open(os.path.join(place, file), "w", encoding="utf-8") as stream:
+            json.dump(value, stream)
+    running.leave(app, claimed, place, supervised=True)
+    return claimed
+
+
+def test_a_session_shows_its_last_sign_of_life_and_where_it_works(ground):
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    claimed = _begin(app, "s-afar", "afar", host="elsewhere")
+    heartbeat(app.database, key=claimed.task.key, fence=claimed.fence)
+    known = sessions.get(app.database, id="s-afar")
+    app.close()
+    assert known.seen_at > known.started_at
+    text = _text(ground, "/session/shop/s-afar")
+    assert "<dt>where</dt><dd>in a clone of its own inside bubblewrap</dd>" in text
+
+
+def test_a_session_whose_process_is_gone_is_nowhere_called_running(ground):
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    _begin(app, "s-gone", "gone", host=app.settings.host)
+    app.close()
+    text = _text(ground, "/session/shop/s-gone")
+    assert "nobody looks after it" in text
+    assert "handoff session stop s-gone" in text
+    assert "runs for" not in text
+    assert "running" not in text.partition("<h1>")[2].partition("</h1>")[0]
+    assert "/task/shop/gone" in _text(ground, "/board?state=ended")
+    assert "/task/shop/gone" not in _text(ground, "/board?state=running")
 
 
 def test_a_session_has_its_task_its_facts_and_its_words(ground):

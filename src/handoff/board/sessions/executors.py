@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from handoff.base.clock import boot_id
+from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import requirements
 from handoff.store.database import beside_others, fetch_all
@@ -80,6 +82,16 @@ def listing(store: Store, *, host: str = "") -> list[Executor]:
     """Supervisors whose work is not yet in other hands, the oldest first."""
     with store.transaction(write=False) as transaction:
         return fetch_all(transaction, Executor, "list_executors", host=host, lease_now=transaction.lease_now())
+
+
+def lives(one: Executor, *, host: str) -> bool:
+    """Whether a supervisor is at work: by its lease, and on our own `host` by its very process, which is known at once."""
+    return one.state == ALIVE and one.lease_left > 0 and (one.host != host or is_here(one))
+
+
+def is_here(one: Executor) -> bool:
+    """Whether it is a process of this machine since its last start."""
+    return one.boot == boot_id() and bool(one.process_start) and start_of(one.pid) == one.process_start
 
 
 def to_look_after(store: Store, *, host: str) -> list[Executor]:

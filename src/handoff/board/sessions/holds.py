@@ -18,6 +18,9 @@ BACK_OFF_SECONDS = 60.0
 LONGEST_SECONDS = 3600.0
 PROBE_SECONDS = 3600.0
 """How long one session that tries for all others may take before another one tries."""
+EVERYWHERE = ""
+FOR_GOOD = 32_503_680_000.0
+"""Until a person says otherwise: the year 3000."""
 _EVER = float("inf")
 _DOUBLINGS = 30
 
@@ -41,6 +44,8 @@ class Hold(Record):
     @property
     def why(self) -> str:
         """Until when, and why."""
+        if self.until >= FOR_GOOD:
+            return self.reason
         when = "while one session tries it" if self.kind == AGENT and self.session else f"until {stamp(self.until)}"
         return f"{when}: {self.reason}"
 
@@ -132,6 +137,13 @@ def hold_task(
     return held
 
 
+def hold_for_person(transaction: Transaction, task: Task, *, reason: str, fix: str) -> Hold:
+    """A person wants a task for themselves: no host starts it until it is given back or taken."""
+    held = _put(transaction, TASK, str(task.key), EVERYWHERE, reason=reason, fix=fix, tries=1, until=FOR_GOOD)
+    journal.append(transaction, "task.held", task=task, reason=reason, fix=fix, host=EVERYWHERE, until="")
+    return held
+
+
 def probe(transaction: Transaction, *, agent: str, host: str, session: str) -> None:
     """A session of an agent is claimed whose pause is over: it tries for all others, which wait for how it fares."""
     now = transaction.now()
@@ -165,10 +177,10 @@ def try_task(store: Store, *, key: int) -> bool:
         return bool(transaction.execute("move_hold", **which, until=transaction.now(), since=_EVER))
 
 
-def release_task(store: Store, *, key: int) -> bool:
-    """A task has begun, or is over; False when it was not held."""
+def release_task(store: Store, *, key: int, since: float = _EVER) -> bool:
+    """A task has begun, or is over: what held it before that moment holds it no more; False when it was not held."""
     with store.transaction() as transaction:
-        return bool(transaction.execute("drop_hold", kind=TASK, name=str(key), host="", since=_EVER))
+        return bool(transaction.execute("drop_hold", kind=TASK, name=str(key), host="", since=since))
 
 
 def of_agent(store: Store, *, agent: str, host: str) -> Hold | None:

@@ -6,16 +6,19 @@ import os
 import shutil
 from importlib.util import find_spec
 
+from handoff.agents.folder import monitor_of
 from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError, install_command
+from handoff.base.marked import is_alive
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import project_config
 from handoff.board.sessions import executors
 from handoff.engine.clients import agents, client_health
 from handoff.engine.clients.diagnosis import FAULT, OK, WARNING, Diagnosis
+from handoff.engine.features import pulse
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer
 from handoff.git.plumbing import find_top, is_bare
@@ -30,6 +33,7 @@ _PACKAGES = {"dbos": "supervisor", "mcp": "tools for clients", "textual": "board
 _LEAST_FREE = 1_000_000_000
 _DRIFT_SECONDS = 5.0
 _SECONDS = 30.0
+_NAMED = 5
 
 
 def examine(app: App) -> Iterator[Diagnosis]:
@@ -182,14 +186,28 @@ def _agents(app: App) -> Iterator[Diagnosis]:
 
 def _supervisor(app: App) -> Iterator[Diagnosis]:
     found = executors.listing(app.database) if app.has_rows else []
-    alive = [one for one in found if one.state == executors.ALIVE and one.lease_left > 0]
-    lost = [one for one in found if one.state == executors.ALIVE and one.lease_left <= 0]
+    alive = [one for one in found if executors.lives(one, host=app.settings.host)]
+    lost = [one for one in found if one.state == executors.ALIVE and one not in alive]
+    again = f"What it ran is taken over by: {app.settings.program} work --agent NAME"
     for one in lost:
-        words = f"Supervisor {one.id} on {one.host} has been silent since {age(-one.lease_left)}."
-        yield Diagnosis(
-            "supervisor", WARNING, words, f"What it ran is taken over by: {app.settings.program} work --agent NAME"
-        )
+        silent = f"has been silent since {age(-one.lease_left)}" if one.lease_left <= 0 else "died: its process is gone"
+        yield Diagnosis("supervisor", WARNING, f"Supervisor {one.id} on {one.host} {silent}.", again)
+    yield from _unwatched(app, supervised=bool(alive)) if app.has_rows else ()
     if alive:
         yield Diagnosis("supervisor", OK, ", ".join(f"{one.id} on {one.host}" for one in alive))
     elif not lost:
         yield Diagnosis("supervisor", OK, f"none works (to have one: {app.settings.program} work --agent NAME)")
+
+
+def _unwatched(app: App, *, supervised: bool) -> Iterator[Diagnosis]:
+    """Sessions of this machine that nobody looks after: they are over, or they run on and nobody notices when they end."""
+    program = app.settings.program
+    for one in pulse.left_behind(app):
+        words = f"Session {one.id} has ended and nobody looks after it: its task still counts as running."
+        yield Diagnosis("sessions", WARNING, words, f"{program} session stop {one.id}")
+    going = [trace.session for trace in pulse.listing(app) if is_alive(monitor_of(trace.folder))]
+    alone = [] if supervised else [name for name in going if not pulse.is_watched(app, name)]
+    if alone:
+        words = f"Without a supervisor {'runs 1 session' if len(alone) == 1 else f'run {len(alone)} sessions'}: {', '.join(alone[:_NAMED])}."
+        fix = f"Take them up: {program} work --agent NAME. Or end one: {program} session stop {alone[0]}"
+        yield Diagnosis("sessions", WARNING, words, fix)

@@ -44,7 +44,7 @@ class OverviewFeed:
         shown = journal.last(self.app.database, project=self.project, limit=_LAST)
         self.events = [event for event in shown if event.seq <= self._seq]
         found = overview.look(self.app, project=self.project, since=self.since)
-        self.facts = overview.facts_of(self.app.database, project=self.project, program=self.app.settings.program)
+        self.facts = overview.facts_of(self.app, self.app.database, project=self.project)
         self.batches, self.spent, self.allowed = found.batches, found.spent, found.allowed
         self.items, self.order = {}, {section: [] for section in overview.SECTIONS}
         self._put(found.items)
@@ -82,7 +82,7 @@ class OverviewFeed:
 
     def _take_facts(self, *, slow: bool) -> None:
         store = self.app.database
-        self.facts = overview.facts_of(store, project=self.project, program=self.app.settings.program)
+        self.facts = overview.facts_of(self.app, store, project=self.project)
         for name in [name for name, item in self.items.items() if not item.key]:
             self._drop(name)
         self._put(self.facts.others(since=self.since))

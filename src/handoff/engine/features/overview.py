@@ -17,6 +17,8 @@ from handoff.board.tasks.tasks import ENTRANT, PHASE
 from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.board.events.incidents import Incident
     from handoff.board.events.journal import Event
     from handoff.board.gates import Gate
@@ -30,10 +32,10 @@ if TYPE_CHECKING:
 SECTIONS = NEEDS, RUNNING, LANDED, NEXT = ("needs you", "running", "landed", "next")
 OVER = "over"
 """The section of what was cancelled: nobody is shown it."""
-QUIET, HELD, PAUSED, INCIDENT, CONFLICT = "quiet", "held", "paused", "incident", "conflict"
+QUIET, ENDED, HELD, PAUSED, INCIDENT, CONFLICT = "quiet", "ended", "held", "paused", "incident", "conflict"
 _DAY_SECONDS = 86_400.0
 _ENDED_FLOWS = 20
-_URGENCY = {states.GATED: 0, INCIDENT: 1, states.BLOCKED: 2, HELD: 3, CONFLICT: 4, PAUSED: 5}
+_URGENCY = {states.GATED: 0, INCIDENT: 1, states.BLOCKED: 2, HELD: 3, ENDED: 3, CONFLICT: 4, PAUSED: 5}
 
 
 class OverviewItem(Record):
@@ -41,7 +43,7 @@ class OverviewItem(Record):
 
     section: str
     look: str
-    """A state of a task, or quiet, held, paused, incident, conflict; a done one may be green or landed."""
+    """A state of a task, or quiet, ended, held, paused, incident, conflict; a done one may be green or landed."""
     address: str
     at: float
     words: str
@@ -93,16 +95,15 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
     """Everything at one moment; `since` is when the person looked last."""
     began = last_look(app, project=project) if since is None else since
     with app.database.transaction(write=False) as transaction:
-        facts = facts_of(transaction, project=project, program=app.settings.program)
+        facts = facts_of(app, transaction, project=project)
         shown = cards.listing(transaction, project=project, since=began)
-        found = [facts.item(card) for card in shown] + facts.others(since=began)
         progress = [BatchProgress(*row) for row in cards.of_batches(transaction, project=project)]
     day = expenses.by_agent(app.database, days=1.0)
     return Overview(
         at=facts.now,
         project=project,
         since=began,
-        items=found,
+        items=[facts.item(card) for card in shown] + facts.others(since=began),
         batches=progress,
         supervisors=facts.supervisors,
         spent=sum(one.money for one in day),
@@ -111,16 +112,17 @@ def look(app: App, *, project: str = "", since: float | None = None) -> Overview
     )
 
 
-def facts_of(store: Store, *, project: str, program: str) -> Facts:
+def facts_of(app: App, store: Store, *, project: str) -> Facts:
     """What there is beside the tasks, at one moment."""
     with store.transaction(write=False) as transaction:
-        alive = [one for one in executors.listing(transaction) if one.state == executors.ALIVE and one.lease_left > 0]
+        alive = [one for one in executors.listing(transaction) if executors.lives(one, host=app.settings.host)]
         bound = {name: offer[requirements.PROJECT] for name, offer in requirements.offers(transaction).items()}
         serving = [one for one in alive if not project or project in (bound.get(one.id) or [project])]
         return Facts(
             now=transaction.now(),
-            program=program,
+            program=app.settings.program,
             every=not project,
+            ending=lambda card: _ending_of(app, card),
             gates={one.gate.task: one.gate for one in gates.listing(transaction, project=project)},
             holds=holds.listing(transaction),
             stops=[
@@ -133,12 +135,22 @@ def facts_of(store: Store, *, project: str, program: str) -> Facts:
         )
 
 
+def _ending_of(app: App, card: Card) -> str:
+    if not os.path.isdir(os.path.join(app.settings.home, card.project, "sessions", card.held_by or "-")):
+        return ""  # not started by this machine
+    from handoff.engine.features import pulse
+
+    return pulse.ending_of(app, project=card.project, session=card.held_by or "")
+
+
 class Facts(Record):
     """What is known beside the cards, to say of each what it means for a person."""
 
     now: float
     program: str
     every: bool
+    ending: Callable[[Card], str]
+    """Whether the session of a running card is over: see pulse."""
     gates: dict[int, Gate]
     holds: list[Hold]
     stops: list[Pause]
@@ -193,6 +205,8 @@ class Facts(Record):
             verb = f"retry {card.scope}" if card.kind == PHASE else f"retry {name}"
             return NEEDS, states.BLOCKED, card.changed_at, card.reason, self.run(verb, "", card.project)
         if card.state == states.RUNNING:
+            if ending := self.ending(card):
+                return self._over(card, ending)
             silent = self.now - (card.seen_at or card.changed_at)
             if card.lease_seconds and silent > card.lease_seconds / 2:
                 left = max(0.0, card.lease_seconds - silent)
@@ -215,6 +229,14 @@ class Facts(Record):
             card.title,
             self.run("show", name, card.project),
         )
+
+    def _over(self, card: Card, ending: str) -> tuple[str, str, float, str, str]:
+        """A task whose session runs no more: it is being judged, or a person has to say that it is."""
+        if ending == ENDED:
+            words = "its session has ended, its work is being judged"
+            return RUNNING, ENDED, card.changed_at, words, self.run("show", card.label, card.project)
+        words = "its session has ended and no supervisor looks after it"
+        return NEEDS, ENDED, card.changed_at, words, self.run("session stop", card.held_by or "", "")
 
     def question(self, gate: Gate) -> str:
         """What is asked, until when, and what counts if nobody answers."""

@@ -16,13 +16,14 @@ from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.fanout import views
+from handoff.engine.features import pulse
 from handoff.engine.home import home_config
 from handoff.engine.proof import evidence, faults
 from handoff.engine.safety import incidents, uncommitted
 from handoff.engine.sessions.placement import SHARED
 from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
-from handoff.engine.workspaces import running, task_clones, task_work
+from handoff.engine.workspaces import task_clones, task_work
 from handoff.engine.workspaces.landing import conflict
 from handoff.git.plumbing.untrusted import close_clone, is_clone
 
@@ -103,9 +104,9 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
         _tell(transaction, task, session, outcome, outside)
         _hear_agent(transaction, claim, client)
         if outcome.kind not in faults.HOLDS_TASK:
-            holds.release_task(transaction, key=task.key)
+            holds.release_task(transaction, key=task.key, since=claim.session.started_at)  # a later one is a person's
     task = tasks.get(app.database, key=task.key)
-    task_work.tidy(app, task, running={one.key for one in running.listing(app) if one.session != session})
+    task_work.tidy(app, task, running={one.key for one in pulse.listing(app) if one.session != session})
     views.refresh_or_tell(app, task.project, f"Session {session} is over")
     return ConcludedSession(session, outcome, task, outside)
 

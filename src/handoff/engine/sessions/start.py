@@ -191,7 +191,7 @@ def _begin(
     running.leave(app, claim, folder, supervised=known is not None)
     session = _session(app, config, claim, folder, client.adapter, client.abilities, facts)
     session.start(command.environment)
-    holds.release_task(app.database, key=task.key)
+    holds.release_task(app.database, key=task.key, since=claim.session.started_at)
     return RunningSession(session, claim, folder, placement.words)
 
 
@@ -322,6 +322,7 @@ def watch(app: App, started: RunningSession, *, tell: Callable[[str], None]) -> 
 
     Who interrupts us means the session: it is ended, and its task is free again without an attempt used up.
     """
+    running.leave(app, started.claim, started.folder, supervised=False)  # also where another one had left it
     try:
         outcome = wait(app, started)
     except KeyboardInterrupt:

@@ -90,7 +90,7 @@ class News:
             "conflict.gone": f"no conflict with {body.get('other') or 'the branch'} in {body.get('path')} any more",
             "doubt.seen": f"joins cleanly with {body.get('other') or 'the branch'} and may be wrong: {body.get('path')}: {body.get('what')}",
             "race.won": f"{body.get('winner')} won the race: {reason}",
-            "task.held": f"held until {body.get('until')}: {end_sentence(reason)} {body.get('fix', '')}",
+            "task.held": f"held{f' until {until}' if (until := body.get('until')) else ''}: {end_sentence(reason)} {body.get('fix', '')}",
             "gate.opened": f"waits for your answer: {str(body.get('question')).partition(chr(10))[0]}",
             "flow.refused": f"refused: {'; '.join(str(one) for one in body.get('said', ()))[:_LONGEST]}",
             "flow.verified": f"verified {body.get('phase')}, next {body.get('next')}",

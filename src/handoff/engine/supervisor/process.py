@@ -7,20 +7,21 @@ import signal
 import sys
 
 from handoff.agents import catalog
-from handoff.base.clock import age, boot_id
+from handoff.base.clock import age
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import make_folder
 from handoff.base.process import detach as detach_process
-from handoff.base.process import is_running, start_of
+from handoff.base.process import is_running
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.sessions import executors, holds, pauses
 from handoff.board.tasks import batches, requirements, states, tasks
+from handoff.engine.features import pulse
 from handoff.engine.features.status import look
 from handoff.engine.home import home_config, labels_of
+from handoff.engine.sessions import stopping
 from handoff.engine.sessions.agent_programs import program_of
 from handoff.engine.tasks import spending
-from handoff.engine.workspaces import running as traces
 from handoff.engine.workspaces.publish import memory
 
 if TYPE_CHECKING:
@@ -168,8 +169,9 @@ def _last_words(app: App, id: str) -> str:
 
 
 def _left_running(app: App) -> list[Task]:
-    keys = {trace.key for trace in traces.listing(app)}
-    return [task for task in tasks.listing(app.database, state=states.RUNNING, limit=_SHOWN) if task.key in keys]
+    keys = {trace.key for trace in pulse.listing(app)}
+    found = [task for task in tasks.listing(app.database, state=states.RUNNING, limit=_SHOWN) if task.key in keys]
+    return [one for one in found if not pulse.ending_of(app, project=one.project, session=one.held_by or "")]
 
 
 def end(code: int = 0) -> NoReturn:
@@ -221,7 +223,13 @@ def serve(app: App, worker_settings: WorkerSettings, *, until: str) -> Backgroun
         has = offers.get(one.id, {})
         serves = set(has.get(requirements.PROJECT, ())) <= {worker_settings.project}
         able = set(worker_settings.agents) <= set(has.get(requirements.AGENT, ()))
-        if _lives(app, one) and serves and able and not has.get(requirements.UNTIL) and not worker_settings.words:
+        if (
+            executors.lives(one, host=app.settings.host)
+            and serves
+            and able
+            and not has.get(requirements.UNTIL)
+            and not worker_settings.words
+        ):
             return None
     return detach(app, worker_settings, until=until)
 
@@ -230,7 +238,7 @@ def is_served(app: App, project: str, *, by: str = "", on: str = "") -> bool:
     """Whether a supervisor lives that starts sessions for the project, on this machine or another; of one agent, on one host."""
     offers = requirements.offers(app.database)
     return any(
-        _lives(app, one)
+        executors.lives(one, host=app.settings.host)
         and set(offers.get(one.id, {}).get(requirements.PROJECT, ())) <= {project}
         and (not by or by in offers.get(one.id, {}).get(requirements.AGENT, ()))
         for one in executors.listing(app.database, host=on)
@@ -291,29 +299,28 @@ def _plan(app: App) -> dict[str, Any]:
 
 
 def _state(app: App, one: Executor) -> str:
-    if _lives(app, one):
+    if executors.lives(one, host=app.settings.host):
         return "alive"
     return "ended, what it started goes on" if one.state == executors.LEFT else "lost, to be taken over"
 
 
-def _lives(app: App, one: Executor) -> bool:
-    return one.state == executors.ALIVE and one.lease_left > 0 and (one.host != app.settings.host or _is_here(one))
-
-
-def _is_here(one: Executor) -> bool:
-    """The very process, on this machine since its last start."""
-    return one.boot == boot_id() and bool(one.process_start) and start_of(one.pid) == one.process_start
+def conclude_left(app: App, *, tell: Callable[[str], None]) -> list[str]:
+    """After the supervisors have ended: what is over is concluded, so that nothing counts as running; which sessions go on."""
+    for one in pulse.left_behind(app):
+        tell(f"Session {one.id} has ended; what it made is judged now.")
+        stopping.settle(app, session=one.id)
+    return [task.held_by or "" for task in _left_running(app)]
 
 
 def stop(app: App, *, drain: bool = False) -> list[str]:
     """Ask the supervisors of this machine to end, and see them off; with `drain` they end when what runs has ended."""
-    found = [one for one in executors.listing(app.database, host=app.settings.host) if _is_here(one)]
+    found = [one for one in executors.listing(app.database, host=app.settings.host) if executors.is_here(one)]
     for one in found:
         os.kill(one.pid, signal.SIGUSR1 if drain else signal.SIGTERM)
     deadline = app.clock.monotonic() + _STOP_SECONDS
-    while not drain and any(_is_here(one) for one in found):
+    while not drain and any(executors.is_here(one) for one in found):
         if app.clock.monotonic() > deadline:
-            left = next(one for one in found if _is_here(one))
+            left = next(one for one in found if executors.is_here(one))
             raise UserError(
                 f"Supervisor {left.id} does not end (process {left.pid}).", f"It can be killed: kill -9 {left.pid}"
             )

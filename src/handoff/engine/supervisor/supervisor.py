@@ -16,6 +16,7 @@ from handoff.board.sessions import executors, expenses, holds, pauses
 from handoff.board.tasks import batches, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
+from handoff.engine.features import pulse
 from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
 from handoff.engine.safety.turns import Turns
@@ -32,7 +33,6 @@ from handoff.store.database import SQLITE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.board.sessions.executors import Executor
     from handoff.board.sessions.holds import Hold
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
@@ -273,7 +273,7 @@ class Supervisor:
         for other in executors.to_look_after(self.app.database, host=self.host):
             if other.id == self.id:
                 continue
-            if other.state == executors.ALIVE and self._is_lost(other):
+            if other.state == executors.ALIVE and not executors.lives(other, host=self.host):
                 executors.give_up(self.app.database, id=other.id)
             elif other.state not in (executors.DEAD, executors.LEFT):
                 continue
@@ -285,19 +285,25 @@ class Supervisor:
         if taken or over:
             self.engine.nudge()
         self._end_leftovers()
+        self.adopt(all_=False)
         return taken
 
     def nudge(self) -> None:
         """Take what somebody left who died, or met no database, between a claim and its run."""
         self.engine.nudge()
 
-    def adopt(self) -> int:
-        """Run on what our rows and folders say is under way, also where the engine's own rows did not come along."""
+    def adopt(self, *, all_: bool = True) -> int:
+        """Run on what our rows and folders say is under way, also where the engine's own rows did not come along.
+
+        Else only sessions that a person's own command started and does not stay with any more: it was killed.
+        """
         adopted = 0
-        for trace in running.listing(self.app):
+        for trace in pulse.listing(self.app):
+            if trace.watcher == pulse.SUPERVISED and not all_:
+                continue
             with self.app.database.transaction() as transaction:
                 task = tasks.look_up(transaction, key=trace.key)
-                if task is None or task.held_host != self.host or not trace.holds(task) or not trace.supervised:
+                if task is None or task.held_host != self.host or not trace.holds(task) or trace.is_watched_by_hand:
                     continue
                 self.engine.enqueue(
                     transaction,
@@ -305,22 +311,15 @@ class Supervisor:
                     id=phase_run.id_of(task),
                     values=(trace.key, trace.fence, trace.session, task.held_agent),
                 )
+                running.look_after(self.app, trace)
                 adopted += 1
         if adopted:
             self.engine.nudge()
         return adopted
 
-    def _is_lost(self, other: Executor) -> bool:
-        """Its lease is over, or its very process is gone from this machine."""
-        if other.lease_left <= 0:
-            return True
-        if other.host != self.host:
-            return False
-        return other.boot != boot_id() or start_of(other.pid) != other.process_start
-
     def _end_leftovers(self) -> None:
         """Sessions whose task went on without them while no supervisor looked."""
-        for trace in running.listing(self.app):
+        for trace in pulse.listing(self.app):
             try:
                 task: tasks.Task | None = tasks.get(self.app.database, key=trace.key)
             except Away:
@@ -359,7 +358,7 @@ class Supervisor:
 
     def watchdog(self) -> None:
         """One round of the watchdog: silent sessions, due fan-ins, touched files."""
-        supervisor_watchdog.look(self.app)
+        supervisor_watchdog.look(self.app, conclude=False)  # our own runs do
         search.follow_beside(self.app)
         self._teller.start_round()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from handoff.agents.folder import monitor_of
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import make_folder, move, read_bytes, remove, write_atomic
@@ -16,8 +17,10 @@ from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.markers import RECORDED
 from handoff.engine.fanout.older import followed_folders
 from handoff.engine.fanout.paths import LOOKED, launched_task
+from handoff.engine.features import pulse
 from handoff.engine.home import RESERVED, files_folder
 from handoff.engine.safety import incidents
+from handoff.engine.sessions import stopping
 from handoff.engine.supervisor.handoff_fanout import old_home
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
@@ -26,7 +29,7 @@ from handoff.store.database import POSTGRES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.board.sessions.watchdog import Process, WatchdogReport
+    from handoff.board.sessions.watchdog import IsAlive, Process, WatchdogReport
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -62,14 +65,16 @@ class Round(Record):
         return self.report.quiet and not (self.taken_in or self.refused or self.files or self.incidents)
 
 
-def look(app: App, *, deep: bool = False) -> Round:
-    """One round over every project; two at once do no harm."""
+def look(app: App, *, deep: bool = False, conclude: bool = True) -> Round:
+    """One round over every project; two at once do no harm. A supervisor does not `conclude`: its own runs do."""
     told = incidents.look(app)  # first: what this round rebuilds would hide that it was gone
     names = project_names(app)
     for name in names:
         stop_files.read_files(app, name)
     taken_in, refused = take_in_markers(app, names)
-    report = watchdog.scan(app.database, host=app.settings.host, boot=boot_id(), is_alive=_is_alive, deep=deep)
+    if conclude:
+        stopping.settle_all(app)
+    report = watchdog.scan(app.database, host=app.settings.host, boot=boot_id(), is_alive=_alive_here(app), deep=deep)
     known = set(tasks.project_names(app.database))
     if app.database.kind == POSTGRES:
         known &= set(names)  # others have their own files of what never was here
@@ -82,6 +87,12 @@ def look(app: App, *, deep: bool = False) -> Round:
         projects=len(known),
         incidents=told,
     )
+
+
+def _alive_here(app: App) -> IsAlive:
+    """A session we started is not freed when its process ends: what it made is judged first, by whoever looks after it."""
+    ours = {monitor_of(trace.folder).pid for trace in pulse.listing(app)}
+    return lambda process: process.pid in ours or _is_alive(process)
 
 
 def _is_alive(process: Process) -> bool:

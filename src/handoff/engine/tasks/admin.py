@@ -19,11 +19,12 @@ from handoff.board.tasks.tasks import Task
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
+from handoff.engine.features import pulse
 from handoff.engine.home import find_project, home_config
 from handoff.engine.tasks import claims, kinds
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.tasks.report import JUDGED, tick_step
-from handoff.engine.workspaces import arrival, running, task_work, transcripts
+from handoff.engine.workspaces import arrival, task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
 from handoff.git.workspaces.kinds import remove_tree
 
@@ -76,7 +77,7 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
         app.database, key=task.key, answered_by=who, reason=app.clean(reason), answer=app.clean(answer), **found
     )
     if found:
-        task_work.tidy(app, outcome.task, running={one.key for one in running.listing(app)})
+        task_work.tidy(app, outcome.task, running={one.key for one in pulse.listing(app)})
         app.notes.extend(filter(None, tick_step(app, task, found["evidence"])))
     kinds.answer(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
@@ -267,6 +268,8 @@ class Board(Record):
     in_all: int
     """How many there are, also those that did not fit."""
     holds: list[Hold]
+    endings: dict[int, str]
+    """Running tasks whose session runs no more: see pulse."""
 
 
 def check_state(state: str) -> None:
@@ -289,7 +292,15 @@ def board(app: App, *, project: str = "", state: str = "", include_ended: bool =
         labels=requirements.of_tasks(store, project=project),
         in_all=tasks.count(store, project=project, state=state, include_ended=include_ended) if cut else len(found),
         holds=holds.listing(store),
+        endings={task.key: ending for task in found if (ending := ending_of(app, task))},
     )
+
+
+def ending_of(app: App, task: Task) -> str:
+    """Whether the session of a running task runs no more: see pulse."""
+    if task.state != states.RUNNING or task.held_host != app.settings.host:
+        return ""
+    return pulse.ending_of(app, project=task.project, session=task.held_by or "")
 
 
 def events(

@@ -82,8 +82,36 @@ def take(
         from handoff.engine.safety import incidents
 
         incidents.look(app)  # how everything is before it begins: what passes the guard can be seen by comparing alone
+    if not claim.repeated:
+        _tell_unfinished(app, taken)
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
+
+
+def _tell_unfinished(app: App, task: Task) -> None:
+    """Whoever takes a task over by hand works in their own checkout: what earlier sessions made lies in the task's clone."""
+    if not os.path.isdir(os.path.join(app.settings.home, task.project, "workspaces")):
+        return  # most projects that are worked on by hand have none: a claim stays quick
+    from handoff.engine.workspaces import task_clones
+
+    clone = task_clones.of_task(app, task)
+    if clone is None:
+        return
+    from handoff.base.markdown import number_of, shell_line
+    from handoff.engine.workspaces import task_work
+
+    try:
+        paths = task_work.made(app, task, clone)
+    except HandoffError:
+        app.notes.append(f"Earlier sessions of '{task.label}' worked in {clone.tree}, which cannot be read.")
+        return
+    if paths:
+        only = [f"--path={path}" for path in paths] if len(paths) <= _SHOWN else []
+        words = ["snapshot", "restore", "--session", clone.name, "--here", *only]
+        app.notes.append(
+            f"Earlier sessions of '{task.label}' left {number_of(len(paths), 'changed file')} in {clone.tree}, not in your"
+            f" checkout. Bring that here: {shell_line([app.settings.program, *words])}"
+        )
 
 
 def claim_as(
@@ -365,11 +393,14 @@ def block(app: App, held: CurrentClaim, *, reason: str) -> Outcome:
 
 def release(app: App, held: CurrentClaim, *, reason: str = "") -> Task:
     """Give the task back unfinished."""
+    from handoff.board.sessions import holds
+
     reason = app.clean(reason)
     if held.fence is None:
         raise UserError(f"Nobody here holds '{held.task.label}'.", "Nothing was changed.")
-    with dropping_stale_claim(app, held):
-        task = leases.release(app.database, key=held.task.key, fence=held.fence, reason=reason)
+    with dropping_stale_claim(app, held), app.database.transaction() as transaction:
+        task = leases.release(transaction, key=held.task.key, fence=held.fence, reason=reason)
+        holds.release_task(transaction, key=task.key)  # also what a person had kept for themselves
     forget(app, held)
     views.refresh_or_tell(app, task.project, f"Task {task.label} is free")
     return task

@@ -12,10 +12,12 @@ from handoff.base.errors import Away, Conflict
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
 from handoff.base.marked import is_alive, of_session
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import expenses, holds, host_leases, leases
 from handoff.board.tasks import states, tasks
+from handoff.engine.features.pulse import SUPERVISED, Trace, listing, place
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
@@ -32,62 +34,36 @@ ROW_SECONDS = 1.0
 GRACE_SECONDS = 30.0
 _SHARE_OF_LEASE = 4
 _LONGEST_BEAT = 60.0
-_PARTS = 4
 _OLD_SECONDS = 3600.0
-
-
-class Trace(Record):
-    """One session that was started here and is not concluded."""
-
-    session: str
-    key: int
-    fence: int
-    supervised: bool
-    """Whether a supervisor's durable run looks after it; otherwise a person's own command does."""
-    folder: str
-
-    def holds(self, task: Task) -> bool:
-        return task.state == states.RUNNING and task.fence == self.fence and task.held_by == self.session
-
-
-def _place(app: App) -> str:
-    return os.path.join(app.settings.home, "sessions", "running")
 
 
 def leave(app: App, claim: Claim, folder: str, *, supervised: bool) -> None:
     """Before the first process of a session: whoever comes after a crash finds it without reading every old folder."""
-    make_folder(_place(app), mode=0o700)
-    text = f"{claim.task.key} {claim.fence} {int(supervised)} {folder}"
-    write_atomic(os.path.join(_place(app), claim.session.id), text, mode=0o600, sync=False)
+    watcher = SUPERVISED if supervised else f"{os.getpid()}.{start_of(os.getpid())}"
+    _write(app, Trace(claim.session.id, claim.task.key, claim.fence, watcher, folder))
+
+
+def look_after(app: App, trace: Trace) -> None:
+    """A supervisor stays with it from now on."""
+    if trace.watcher != SUPERVISED:
+        _write(app, trace._replace(watcher=SUPERVISED))
+
+
+def _write(app: App, trace: Trace) -> None:
+    make_folder(place(app), mode=0o700)
+    text = f"{trace.key} {trace.fence} {trace.watcher} {trace.folder}"
+    write_atomic(os.path.join(place(app), trace.session), text, mode=0o600, sync=False)
 
 
 def forget(app: App, session: str) -> None:
     """It is concluded: nobody needs to look after it any more."""
-    remove(os.path.join(_place(app), session))
-
-
-def listing(app: App) -> list[Trace]:
-    """Every session that was started here and is not concluded."""
-    try:
-        names = [name for name in os.listdir(_place(app)) if not name.startswith(".")]
-    except OSError:
-        return []
-    found = []
-    for name in names:
-        try:
-            with open(os.path.join(_place(app), name), encoding="utf-8") as file:
-                parts = file.read().split(" ", _PARTS - 1)
-        except OSError:
-            continue  # it was just concluded
-        if len(parts) == _PARTS and parts[0].isdigit() and parts[1].isdigit():
-            found.append(Trace(name, int(parts[0]), int(parts[1]), parts[2] == "1", parts[3]))
-    return found
+    remove(os.path.join(place(app), session))
 
 
 def tidy(app: App) -> None:
     """Take away what writers that were killed left half-written, an hour later."""
     try:
-        with os.scandir(_place(app)) as entries:
+        with os.scandir(place(app)) as entries:
             old = [
                 one.path
                 for one in entries
@@ -129,6 +105,12 @@ def stop(app: App, *, session: str, reason: str = "a person stopped it") -> bool
     if not is_alive(monitor):
         end_processes(of_session(known.id))
     return True
+
+
+def kill(app: App, *, session: str) -> None:
+    """It was asked to end and does not: end its processes."""
+    known, path = known_session(app, session)
+    end_processes([folders.monitor_of(path), *of_session(known.id)])
 
 
 class HostWatch:

@@ -190,6 +190,11 @@ def changes(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Cl
     return CloneChanges((*sorted(member.paths), *_outside(member).values()), _own_sins(workspace, member))
 
 
+def made(app: App, task: Task, workspace: Workspace) -> list[str]:
+    """The files that the sessions of a task have changed in its clone so far, inside what it owns."""
+    return sorted(_taken(app, task_clones.snapshot_store_of_project(app, task), workspace).paths)
+
+
 def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
     return member_of(app, snapshot_store=snapshot_store, workspace=workspace)
 

@@ -13,6 +13,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
+from handoff.engine.features import pulse
 from handoff.engine.features.teammates import fence_words
 from handoff.engine.home import home_config
 
@@ -51,13 +52,19 @@ class WorkingSession(Record):
 
     session: sessions.Session
     label: str
+    ending: str
+    """Whether it runs no more though it holds its task: see pulse."""
 
 
 def running(app: App, *, project: str = "") -> list[WorkingSession]:
     """The sessions at work in a project, or in all."""
     found = sessions.at_work(app.database, project=project)
     return [
-        WorkingSession(one, tasks.get(app.database, key=one.task).label if one.task is not None else "")
+        WorkingSession(
+            one,
+            tasks.get(app.database, key=one.task).label if one.task is not None else "",
+            pulse.ending_of(app, project=one.project, session=one.id, known=one),
+        )
         for one in found
     ]
 

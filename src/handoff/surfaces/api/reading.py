@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -9,6 +11,7 @@ from handoff.board import pages
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import batches, flows, tasks
+from handoff.engine.features import pulse
 from handoff.engine.tasks import admin, search
 from handoff.engine.tasks import batches as batch_journey
 from handoff.engine.workspaces import transcripts
@@ -171,10 +174,12 @@ def _look(get: Callable[..., Any], request: ApiRequest) -> Any:
 # --- sessions, gates, the journal ----------------------------------------------------------------------------
 
 
-def session_shape(session: Session) -> dict[str, Any]:
+def _session_shape(app: App, session: Session) -> dict[str, Any]:
+    over = session.ended_at is not None or pulse.ending_of(app, project=session.project, session=session.id)
     return {
         **_fields(session, "id kind project agent host task ending"),
         **_moments(session, "started_at seen_at ended_at"),
+        "alive": not over,
     }
 
 
@@ -182,7 +187,7 @@ def list_sessions(request: ApiRequest) -> Any:
     """Sessions, those that live unless all are asked for."""
     page = {**request.page, "after": request.asked.get("after", "")}
     found = pages.sessions(request.app.database, **page, include_ended=request.ended)
-    return _page(found, session_shape, request, lambda session: session.id)
+    return _page(found, partial(_session_shape, request.app), request, lambda session: session.id)
 
 
 def _session(request: ApiRequest) -> Session:
@@ -192,7 +197,7 @@ def _session(request: ApiRequest) -> Session:
 
 def get_session(request: ApiRequest) -> Any:
     """One session."""
-    return session_shape(_session(request))
+    return _session_shape(request.app, _session(request))
 
 
 def get_session_log(request: ApiRequest) -> Any:

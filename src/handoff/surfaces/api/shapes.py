@@ -74,7 +74,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Session": record(
         id=TEXT, kind=TEXT, project=TEXT, agent=TEXT, host=TEXT, task={"type": ["integer", "null"]}, started_at=MOMENT,
-        seen_at=MOMENT, ended_at=MOMENT, ending=TEXT,
+        seen_at=MOMENT, ended_at=MOMENT, ending=TEXT, alive={"type": "boolean"},
     ),
     "SessionLog": record(session=TEXT, lines={"type": "array", "items": TEXT}),
     "Gate": record(

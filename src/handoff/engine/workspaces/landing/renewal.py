@@ -14,8 +14,8 @@ from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of
 from handoff.base.record import Record
 from handoff.board.events import journal
-from handoff.engine.features import brought_home
-from handoff.engine.workspaces import running, workspaces
+from handoff.engine.features import brought_home, pulse
+from handoff.engine.workspaces import workspaces
 from handoff.engine.workspaces.landing.members import member_of
 from handoff.engine.workspaces.landing.ways import ways_of
 from handoff.git.landing.merge import merge
@@ -48,7 +48,7 @@ class Renewal(Record):
 
 def is_wanted(app: App, task: Task, workspace: Workspace) -> bool:
     """Whether a person has let the task try again since the session that the clone was last for took it, and that one is over."""
-    if any(one.session == workspace.session for one in running.listing(app)):
+    if any(one.session == workspace.session for one in pulse.listing(app)):
         return False  # nobody's folder is taken away from under them
     for event in reversed(journal.of_task(app.database, key=task.key)):
         if event.kind == "task.retried":

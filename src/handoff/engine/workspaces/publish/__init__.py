@@ -15,10 +15,10 @@ from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import leases
 from handoff.board.tasks import races, states, tasks
+from handoff.engine.features import pulse
 from handoff.engine.home import home_config
 from handoff.engine.proof.baseline import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, keep
-from handoff.engine.workspaces import running
 from handoff.engine.workspaces.publish import memory
 from handoff.engine.workspaces.publish.retire import retire
 from handoff.engine.workspaces.task_clones import name_for, name_of
@@ -323,7 +323,7 @@ def look_after(app: App) -> list[str]:
     """Publish what runs here and what could not be pushed before; what went wrong, in words."""
     found: dict[str, None] = dict.fromkeys(memory.troubles(app))
     at_work: list[tuple[Task, int, str, str]] = []
-    for trace in running.listing(app):
+    for trace in pulse.listing(app):
         with _telling(found):
             task = tasks.get(app.database, key=trace.key)
             workspace = str(folders.get(trace.folder, folders.FACTS).get("workspace", ""))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
+from handoff.engine.features import pulse
 from handoff.engine.workspaces import transcripts
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class SessionPage(Record):
     """What it did and said, in order: the kind of each line, and its words."""
     cut: bool
     """Whether it said more before."""
+    ending: str
+    """Whether it runs no more though nobody has concluded it: see pulse."""
     elsewhere: bool
     now: float
 
@@ -48,7 +51,8 @@ def read(app: App, *, project: str, id: str) -> SessionPage:
     return SessionPage(
         session=known,
         label=task.label if task else "",
-        fence=transcripts.fence_of(app, known),
+        fence=transcripts.fence_of(app, known).removeprefix(", "),
+        ending="" if known.ended_at is not None else pulse.ending_of(app, project=known.project, session=known.id),
         said=tuple((kind, words) for kind, _, words in (line.partition(": ") for line in lines[-_LINES:])),
         cut=len(lines) > _LINES,
         elsewhere=bool(known.host) and known.host != app.settings.host,

@@ -6,6 +6,7 @@ import json
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
+from handoff.engine.features import overview
 from handoff.engine.tasks import admin
 from handoff.engine.tasks.splitting import report
 from handoff.engine.workspaces import transcripts
@@ -49,7 +50,7 @@ def read(app: App, *, project: str, label: str) -> TaskPage:
     return TaskPage(
         address=task.label,
         path=f"{task.project}/{task.label}",
-        look=task.state,
+        look=overview.ENDED if admin.ending_of(app, task) else task.state,
         details=found,
         sessions=worked,
         evidence=json.dumps(found.evidence, indent=2, ensure_ascii=False) if found.evidence else "",

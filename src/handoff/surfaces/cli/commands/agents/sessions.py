@@ -11,12 +11,13 @@ from handoff.agents.monitor import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import INTERRUPTED, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.safety import incidents
-from handoff.engine.sessions import placement, requests
+from handoff.engine.sessions import placement, requests, stopping
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
-from handoff.engine.workspaces import running, transcripts
+from handoff.engine.workspaces import transcripts
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
 
 if TYPE_CHECKING:
@@ -58,9 +59,14 @@ def _session_arguments(parser: Parser) -> None:
         "Stay with a running session whose supervisor is gone, until it is over.",
     )
     attach.add_argument("session", metavar="SESSION", help="which session")
-    stop = parser.verb("stop", "end a session; its task is free again", "End a session and everything it started.")
+    stop = parser.verb(
+        "stop",
+        "end a session; its task is free again",
+        "End a session and everything it started, and see what comes of its task. That uses up no attempt.",
+    )
     stop.add_argument("session", metavar="SESSION", help="which session")
-    option(stop, "--reason TEXT", "why, for the journal", "a person stopped it")
+    flag(stop, "--hold", "keep its task for a person: no agent starts it until you claim it or give it back")
+    option(stop, "--reason TEXT", "why, for the journal", stopping.STOPPED)
     log = parser.verb("log", "show what a session said", "Show what a session said and how it came out.")
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
@@ -217,9 +223,18 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
 
 
 def _stop(ctx: Context, arguments: Namespace) -> int:
-    stopped = running.stop(ctx.app, session=arguments.session, reason=arguments.reason)
-    ctx.out.data({"session": arguments.session, "stopped": stopped})
-    ctx.out.line("It is being ended." if stopped else "It was over already.")
+    found = stopping.stop(ctx.app, session=arguments.session, reason=arguments.reason, hold=arguments.hold)
+    task, program = found.task, ctx.settings.program
+    state = task.state if task is not None else ""
+    ctx.out.data({"session": found.session, "stopped": found.ran, "concluded": found.concluded, "state": state})
+    ctx.out.line(f"Session {found.session} has ended." if found.ran else f"Session {found.session} was over already.")
+    if task is not None and not found.concluded:
+        ctx.out.line(f"What it made of '{task.label}' is still being judged: {program} show {task.label}")
+    elif task is not None and arguments.hold and state == "ready":
+        ctx.out.line(f"Task '{task.label}' is kept for you. Take it: {program} task claim {task.label}")
+        ctx.out.line(f"Give it back to the agents: {program} retry {task.label}")
+    elif task is not None:
+        ctx.out.line(f"Task '{task.label}' is {state}.")
     return 0
 
 
@@ -240,12 +255,19 @@ def _list(ctx: Context, arguments: Namespace) -> int:
     now = ctx.app.clock.now()
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     rows = transcripts.running(ctx.app, project=project)
-    ctx.out.data([{**row._asdict(), "label": label} for row, label in rows])
-    for row, label in rows:
+    ctx.out.data([{**row._asdict(), "label": label, "alive": not ending} for row, label, ending in rows])
+    for row, label, ending in rows:
         work = f" works on '{label}'" if label else ""
+        seen = f"seen {age(now - row.seen_at)} ago{transcripts.fence_of(ctx.app, row)}"
+        if ending:
+            work = f" worked on '{label}'" if label else ""
+            seen = "has ended, " + (
+                f"and nobody looks after it: {ctx.settings.program} session stop {row.id}"
+                if ending == pulse.LEFT
+                else "its work is being judged"
+            )
         ctx.out.line(
-            f"{row.id}  {row.agent or row.kind}{work} in {row.project}, {age(now - row.started_at)} old, "
-            f"seen {age(now - row.seen_at)} ago{transcripts.fence_of(ctx.app, row)}"
+            f"{row.id}  {row.agent or row.kind}{work} in {row.project}, {age(now - row.started_at)} old, {seen}"
         )
     if not rows:
         ctx.out.line(f"No session runs in project {project}." if project else "No session runs.")

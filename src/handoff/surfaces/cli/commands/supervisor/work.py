@@ -148,18 +148,21 @@ def _stop(ctx: Context, *, drain: bool) -> int:
     from handoff.engine.supervisor import process
 
     stopped = process.stop(ctx.app, drain=drain)
-    ctx.out.data({"stopped": stopped})
+    going = [] if drain else process.conclude_left(ctx.app, tell=ctx.out.note)
+    ctx.out.data({"stopped": stopped, "going_on": going})
     for name in stopped:
-        ctx.out.line(
-            f"Supervisor {name} {'ends when what runs has ended' if drain else 'has ended; its agents go on'}."
-        )
+        ctx.out.line(f"Supervisor {name} {'ends when what runs has ended' if drain else 'has ended'}.")
     if not stopped:
         ctx.out.line("No supervisor works on this machine.")
+    for name in going:
+        ctx.out.line(f"{name} goes on; end it: {ctx.settings.program} session stop {name}")
     return 0
 
 
 def _status(ctx: Context) -> int:
     from handoff.engine.supervisor import process
+    from handoff.engine.tasks import admin
+    from handoff.surfaces.cli.commands.tasks.board import ended_words
     from handoff.surfaces.cli.commands.tasks.holds import AGENT, hold_data, tell_agents
 
     found = process.status(ctx.app)
@@ -174,11 +177,13 @@ def _status(ctx: Context) -> int:
         ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}, for {scope}" + (f"; has {has}" if has else ""))
     if not found.supervisors:
         ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
+    endings = {task.key: ending for task in found.running if (ending := admin.ending_of(ctx.app, task))}
     for task in found.running:
-        ctx.out.line(
-            f"  {task.project}/{task.label}: {task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
-        )
-    ctx.out.line(f"{found.ready} ready, {len(found.running)} running, {found.gates} waiting for a yes or no.")
+        who = f"{task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
+        who = ended_words(ctx, task, endings[task.key]) if task.key in endings else who
+        ctx.out.line(f"  {task.project}/{task.label}: {who}")
+    running = len(found.running) - len(endings)
+    ctx.out.line(f"{found.ready} ready, {running} running, {found.gates} waiting for a yes or no.")
     if found.plan:
         ctx.out.line(f"Plan of {found.plan['feature']}: {found.plan['done']} of {found.plan['total']} steps done.")
     for stop in found.stops:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, option, pick, project_option
@@ -59,6 +60,14 @@ def mend_files(ctx: Context, project: str, found: list[Task]) -> None:
 # --- show -------------------------------------------------------------------------------------------------
 
 
+def ended_words(ctx: Context, task: Task, ending: str) -> str:
+    """What is to be said of a task whose session runs no more."""
+    if ending == pulse.LEFT:
+        stop = f"{ctx.settings.program} session stop {task.held_by}"
+        return f"its session has ended and nobody looks after it: {stop}"
+    return "its session has ended, its work is being judged"
+
+
 def show_task(ctx: Context, task: Task) -> None:
     """One task with what it waits for, its gate and its history."""
     found = admin.picture(ctx.app, task)
@@ -88,6 +97,8 @@ def show_task(ctx: Context, task: Task) -> None:
         left = f", {age(found.lease_left)} of its lease left" if found.lease_left is not None else ""
         how = {"running": "held", "done": "done"}.get(task.state, "last held")
         say(f"  {how} by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
+    if ending := admin.ending_of(ctx.app, task):
+        say(f"  {ended_words(ctx, task, ending)}", "warn")
     if task.attempt > 1:
         say(f"  attempt {task.attempt} of {task.max_attempts}")
     tell_of_task(ctx, task, found.holds)

@@ -7,7 +7,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
-from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project, mend_files
+from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project, ended_words, mend_files
 from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
 from handoff.surfaces.cli.overview import tell_older
 
@@ -22,6 +22,7 @@ _STYLES = {
     "ready": "good",
     "held": "warn",
     "running": "strong",
+    "ended": "warn",
     "blocked": "bad",
     "gated": "warn",
     "done": "dim",
@@ -53,6 +54,7 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
                     **brief_of(task),
                     "labels": list(found.labels.get(task.key, ())),
                     "held": hold_data(held.get(task.key)),
+                    "ended": found.endings.get(task.key, ""),
                 }
                 for task in found.tasks
             ],
@@ -119,6 +121,8 @@ def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: boo
         word = task.state
         if task.key in held:  # here nothing is cut: it ends with what mends it
             word, line = "held", held[task.key].words
+        if task.key in found.endings:
+            word, line = "ended", ended_words(ctx, task, found.endings[task.key])
         if task.key in found.labels:
             line += f"  (on a host with {', '.join(found.labels[task.key])})"
         state = ctx.out.style(f"{word:<9}", _STYLES.get(word, "dim"))

@@ -1,0 +1,115 @@
+"""Ending a session for a person, and concluding one that is over and that nobody looks after any more."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from handoff.agents import folder as folders
+from handoff.base.errors import Conflict, UserError
+from handoff.base.files import locked, make_folder
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.sessions import holds, leases, sessions
+from handoff.board.tasks import tasks
+from handoff.engine.features import pulse
+from handoff.engine.sessions import start
+from handoff.engine.tasks.admin import person
+from handoff.engine.workspaces import running
+from handoff.engine.workspaces.transcripts import known_session
+
+if TYPE_CHECKING:
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+
+STOPPED = "a person stopped it"
+_PAUSE = 0.2
+_FORCE_SECONDS, _PATIENCE_SECONDS = 15.0, 60.0
+
+
+class StoppedSession(Record):
+    """A session that a person had stopped, and its task as it is now."""
+
+    session: str
+    ran: bool
+    """Whether anything of it ran."""
+    concluded: bool
+    """Whether it is known what came of it; else its work is still being judged."""
+    task: Task | None
+
+
+def stop(app: App, *, session: str, reason: str = STOPPED, hold: bool = False) -> StoppedSession:
+    """End a session and see it concluded, by whoever looks after it or by us: its task is free again, with no attempt used.
+
+    With `hold` the task is kept for a person from this moment on: no supervisor starts it, and `task claim` takes it.
+    """
+    known, _ = known_session(app, session)
+    if known.kind != sessions.AGENT:
+        raise UserError(
+            f"Handoff did not start session {known.id}: a person did.",
+            f"End it where it runs. Its task goes back with: {app.settings.program} task release --session {known.id}",
+        )
+    if known.host != app.settings.host:
+        raise UserError(f"Session {known.id} runs on {known.host}.", "Stop it there.")
+    task = tasks.look_up(app.database, key=known.task) if known.task is not None else None
+    if hold and task is not None:
+        hold_for_person(app, task)
+    ran = running.stop(app, session=known.id, reason=reason)
+    force_at, deadline = (app.clock.monotonic() + seconds for seconds in (_FORCE_SECONDS, _PATIENCE_SECONDS))
+    while not (concluded := _is_concluded(app, known.id)) and app.clock.monotonic() < deadline:
+        if app.clock.monotonic() > force_at:
+            running.kill(app, session=known.id)
+        settle(app, session=known.id)
+        app.clock.sleep(_PAUSE)
+        ran = ran or running.stop(app, session=known.id, reason=reason)  # it was only about to begin
+    return StoppedSession(known.id, ran, concluded, tasks.get(app.database, key=task.key) if task is not None else None)
+
+
+def hold_for_person(app: App, task: Task) -> None:
+    """Keep a task for a person, whoever works on it now: no supervisor of any machine starts it before it is given back."""
+    program, by = app.settings.program, person(app)
+    fix = f"Take it: {program} task claim {task.label}. Give it back to the agents: {program} retry {task.label}"
+    with app.database.transaction() as transaction:
+        holds.hold_for_person(transaction, task, reason=f"kept for {by}", fix=fix)
+
+
+def settle(app: App, *, session: str) -> bool:
+    """Conclude a session that is over and that nobody looks after; False where it runs, or where somebody does."""
+    known, path = known_session(app, session)
+    if pulse.ending_of(app, project=known.project, session=known.id, known=known) != pulse.LEFT:
+        return False
+    make_folder(pulse.place(app), mode=0o700)
+    lock = locked(os.path.join(pulse.place(app), f".{known.id}.lock"), what="what came of a session", patience=0)
+    try:
+        lock.__enter__()
+    except Conflict:
+        return False  # another command does
+    try:
+        if _is_concluded(app, known.id):
+            return False  # in this moment
+        if folders.has_started(path):
+            start.watch(app, start.attach(app, session=known.id), tell=lambda _: None)
+        else:
+            _let_go(app, known)
+    finally:
+        lock.__exit__()
+    return True
+
+
+def settle_all(app: App) -> list[str]:
+    """The same for every session of this machine that was left so; which."""
+    return [one.id for one in pulse.left_behind(app) if settle(app, session=one.id)]
+
+
+def _let_go(app: App, known: sessions.Session) -> None:
+    """Whoever was to start it is gone: nobody has worked on its task."""
+    with app.database.transaction() as transaction:
+        if known.task is not None:
+            with suppress(Conflict):  # it went on without us
+                leases.release(transaction, key=known.task, fence=known.fence, reason="its session never began")
+        sessions.end(transaction, id=known.id, ending="not started")
+    running.forget(app, known.id)
+
+
+def _is_concluded(app: App, session: str) -> bool:
+    known = sessions.get(app.database, id=session)
+    return known is None or known.ended_at is not None
