@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 ACP = {"gemini": ["--acp", "--skip-trust", "-m", "gemini-2.5-pro"], "qwen": ["--acp"]}
 HOOKED = ("claude", "codex", "gemini", "copilot", "opencode")
@@ -28,7 +28,7 @@ def _start(stage):
     if stage.client in HOOKED or stage.client == "aider":
         return stage.start()
     words = [f"--with={word}" for word in (stage.client, *ACP[stage.client])]
-    return stage.cli.start("session", "start", "demo", "--agent", "acp", "--minutes", "2", "--json", *words)
+    return stage.cli.start("session", "start", "demo", "--agent", "acp", "--minutes", "5", "--json", *words)
 
 
 def _end(stage, process):
@@ -43,9 +43,10 @@ def _used(bill):
 
 
 def test_a_session_that_ends_by_itself_tells_its_tokens_and_its_cost_is_known_or_said_to_be_unknown(stage):
-    path = "owned/a.txt" if stage.client == "aider" else os.path.join(stage.repo.path, "owned/a.txt")
-    os.makedirs(os.path.join(stage.repo.path, "owned"))
-    server = stage.serve(("write", path, "hello"), DONE, ("say", "finished"), ("say", "finished"))
+    stage.repo.write("owned/there.txt", "")  # some clients make no folders
+    stage.repo.commit("a folder")
+    act = ("write", "owned/a.txt", "hello") if stage.client == "aider" else stage.write("owned/a.txt")
+    server = stage.serve(act, DONE, ("say", "finished"), ("say", "finished"))
     end, bill = _end(stage, _start(stage))
     assert end["state"] == "done", stage.log(end)
     assert bill is not None, stage.log(end)
@@ -69,7 +70,7 @@ def test_a_session_killed_in_the_middle_of_a_turn_keeps_what_it_used(stage):
         stage.serve(("hang",))
         wanted = 1
     else:
-        stage.serve(("write", os.path.join(stage.repo.path, "owned/b.txt"), "x"), ("shell", "true"), ("hang",))
+        stage.serve(stage.write("owned/b.txt"), ("shell", "true"), ("hang",))
         wanted = 3
     process = _start(stage)
     deadline = time.monotonic() + 120
@@ -87,7 +88,7 @@ def test_a_session_killed_in_the_middle_of_a_turn_keeps_what_it_used(stage):
     assert _used(bill)[:3] == (12, 8, 10), (bill, stage.log(end))
     if stage.client in HOOKED:
         first = bill
-        stage.serve(("write", os.path.join(stage.repo.path, "owned/a.txt"), "x"), DONE, ("say", "finished"))
+        stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
         again = stage.resume(end["session"])
         bill = stage.read(again, "outcome.json")["bill"]
         assert _used(bill)[:3] == (18, 12, 15), (bill, stage.log(again))
