@@ -61,7 +61,9 @@ def test_a_killed_session_keeps_its_tokens_and_its_task_stops_at_its_budget_over
     refused = killed(*start, code=3)
     assert f"the sessions of 'demo' cost {2 * COST:.2f} USD, and max_cost_per_task is 2" in refused.err
     assert "Raise max_cost_per_task" in refused.err
-    assert killed("show", "demo", "--json").json["attempt"] == 3, "a refusal costs no attempt"
+    assert killed("show", "demo", "--json").json["attempt"] == 1, (
+        "neither a kill from outside nor a refusal costs an attempt"
+    )
     (used,) = [one["used"] for one in killed("agent", "list", "--json").json if one["name"] == "codex"]
     assert (used["input"], used["unknown"]) == (200_000, 0)
     settings("max_cost_per_task = 9\n")
