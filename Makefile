@@ -58,7 +58,7 @@ ifeq ($(shell id -u),0)
 else
 	@rm -f $(VENV)/clients.tsv
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
-	  $(PYTEST) -n 2 -m "clients$(if $(CLIENTS), and not front_door)" tests/clients
+	  $(PYTEST) -n 2 -m "clients$(if $(CLIENTS), and not front_door and not endings)" tests/clients
 	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
 endif
 
