@@ -12,7 +12,7 @@ from typing import NamedTuple
 _NAME = "handoff-test-clients"
 OWN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), _NAME)
 """Where the tests work; clients refuse homes below a folder that anybody may write."""
-FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or (OWN if os.getuid() else f"/var/cache/{_NAME}")
+FOLDER = os.environ.get("HANDOFF_TEST_CLIENTS_DIR") or (OWN if os.getuid() else os.path.join("/var/cache", _NAME))
 """Where the clients are installed; what root installs, an ordinary user must be able to read."""
 WANTED = "HANDOFF_TEST_CLIENTS"
 _SITE = "lib/*/site-packages"

@@ -307,8 +307,8 @@ def test_versions_are_found_in_what_clients_print():
 )
 def test_an_acp_agent_inside_a_sandbox_has_a_home_in_its_sessions_folder(agent, variable):
     adapter = catalog.adapter("acp")
-    inside = adapter.launch(order(sandboxed=True, words=(f"/bin/{agent}",)))
+    inside = adapter.launch(order(sandboxed=True, words=(agent,)))
     assert inside.environment[variable].startswith("/s/")
     assert all(below.startswith(agent) for _, below, _ in inside.reads)
-    outside = adapter.launch(order(words=(f"/bin/{agent}",)))
+    outside = adapter.launch(order(words=(agent,)))
     assert variable not in outside.environment, "the person's own home serves"

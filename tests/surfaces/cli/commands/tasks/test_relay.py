@@ -439,7 +439,7 @@ def test_a_task_made_from_a_step_ticks_it_when_its_check_is_green(cli, repo):
     assert "(done: " in repo.read(".handoff/features/shop-login/STATE.md")
 
     cli("task", "add", "no-check", "--from-step")
-    assert "step done 2 --unchecked" in read(queue(), "no-check.md")
+    assert "step done --step 2 --unchecked" in read(queue(), "no-check.md")
     cli("task", "claim")
     cli("task", "done")
     assert cli("status", "--json").json["plan"]["done"] == 1, "nothing was checked, so nothing is ticked"
