@@ -80,11 +80,11 @@ def test_doctor_says_that_sessions_run_without_a_supervisor(file_ground, cli):
     ground.add("aa", LONG)
     supervisor = ground.supervisor()
     name = _session(ground)
-    assert "Without a supervisor" not in cli("doctor", code=None).out
+    assert "without a supervisor" not in cli("doctor", code=None).out
     supervisor.kill()
     supervisor.wait()
     said = cli("doctor", code=None).out
-    assert f"Without a supervisor runs 1 session: {name}." in said
+    assert f"1 session runs without a supervisor: {name}." in said
     assert "died: its process is gone" in said
     assert "All is well" not in said
     (one,) = executors.listing(ground.app.database)

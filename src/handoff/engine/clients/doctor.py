@@ -208,6 +208,6 @@ def _unwatched(app: App, *, supervised: bool) -> Iterator[Diagnosis]:
     going = [trace.session for trace in pulse.listing(app) if is_alive(monitor_of(trace.folder))]
     alone = [] if supervised else [name for name in going if not pulse.is_watched(app, name)]
     if alone:
-        words = f"Without a supervisor {'runs 1 session' if len(alone) == 1 else f'run {len(alone)} sessions'}: {', '.join(alone[:_NAMED])}."
+        words = f"{'1 session runs' if len(alone) == 1 else f'{len(alone)} sessions run'} without a supervisor: {', '.join(alone[:_NAMED])}."
         fix = f"Take them up: {program} work --agent NAME. Or end one: {program} session stop {alone[0]}"
         yield Diagnosis("sessions", WARNING, words, fix)

@@ -186,8 +186,8 @@ def _unseen(ground: _Ground, member: Member, error: landing.Unseen) -> NotLanded
     Trust(ground.snapshot_store.place.project).ask(member.name, error.found)
     program, label = ground.app.settings.program, ground.task.label
     return NotLanded(
-        f"'{label}' has not landed: it changes {error.paths}, which git, a hook or handoff obeys. Do you want exactly this?\n"
-        + "\n".join(control.in_words(error.found)),
+        f"'{label}' has not landed: it changes {error.paths}, which git, a hook or handoff obeys. See the change:"
+        f" {program} show {label}\n" + "\n".join(control.in_words(error.found)),
         f"It is judged and kept. Land it with this change: {program} answer {label} yes. Or send it back: {program} answer"
         f" {label} no 'REASON'",
     )
