@@ -132,6 +132,7 @@ def _failed(words: str, **more) -> Ending:
     ("client", "ending", "kind"),
     [
         ("mine", Ending(0), "ok"),
+        ("scripted", Ending(0, trouble=AgentEvent(TROUBLE, "the task is not done: its check is red")), "failed"),
         ("mine", Ending(3, tail="no such model"), "failed"),
         ("claude", Ending(3, tail="no such model"), "unknown"),
         ("mine", Ending(1, tail="Error: 429 Too Many Requests"), "limit"),

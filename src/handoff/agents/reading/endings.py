@@ -66,7 +66,9 @@ def _kind(client: str, ending: Ending) -> AgentOutcome:
         return _from_outside(ending)
     if not ending.began:
         return AgentOutcome(CLIENT, f"it ended before its first word: {words or _code_words(ending)}")
-    return _outcome(UNKNOWN if row is None else FAILED, words, ending)
+    # Of a program that is no client nobody knows errors of a provider: one that complains and ends by itself has not finished.
+    is_known = row is not None or (ending.code == 0 and client not in CLIENTS)
+    return _outcome(FAILED if is_known else UNKNOWN, words, ending)
 
 
 def _well(ending: Ending) -> AgentOutcome:
