@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from databases import database, place, postgres_server  # noqa: F401 - fixtures, here once: one server for all files
 from outside import PersonsHome, Watch
-from real_clients import FOLDER
+from real_clients import FOLDER, OWN
 from sandbox import ALL_REQUIRED, OF_THE_MACHINE, REQUIRE_ALL, WARM, WARM_HEAVY, Cli, Repo, hermetic_environment
 from script_packages import FOLDER as SCRIPTS
 
@@ -47,7 +47,7 @@ def pytest_sessionfinish(session):
 @pytest.hookimpl(wrapper=True)
 def _watched(item):
     """Nothing outside is touched; real clients work beside their own programs, because to some of them all of /tmp is theirs."""
-    also = (FOLDER, TABLE) if item.get_closest_marker("clients") else ()
+    also = (FOLDER, OWN, TABLE) if item.get_closest_marker("clients") else ()
     also += (SCRIPTS,) if item.get_closest_marker("scripts") else ()
     with WATCH.watching(*also):
         return (yield)

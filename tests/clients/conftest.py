@@ -38,7 +38,7 @@ RELAY = ("claude", "codex", "copilot")
 PLAIN = {
     "claude": ["-p", "hi", "--permission-mode", "acceptEdits"],
     "codex": ["exec", "--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"],
-    "gemini": ["-p", "hi", "--skip-trust"],
+    "gemini": ["-p", "hi", "--skip-trust", "--approval-mode", "yolo"],
     "copilot": ["-p", "hi", "--allow-all", "--no-auto-update"],
     "opencode": ["run", "hi"],
     "aider": ["--message", "hi", "--yes-always", "--no-check-update", "--analytics-disable"],

@@ -141,6 +141,7 @@ def _failed(words: str, **more) -> Ending:
         ("mine", Ending(0, trouble=AgentEvent(TROUBLE, "litellm.InternalServerError: servers are down")), "down"),
         ("mine", Ending(0, unheard="the start hook called in"), "client"),
         ("opencode", Ending(0, answered=False), "down"),
+        ("claude", Ending(0, answered=False, attended=True), "ok"),
         ("claude", Ending(1, began=False, tail="node: bad option"), "client"),
         ("claude", _failed("error_max_turns: 7"), "failed"),
         ("gemini", Ending(53), "failed"),

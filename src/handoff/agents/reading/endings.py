@@ -75,7 +75,7 @@ def _well(ending: Ending) -> AgentOutcome:
     """It says that all is well; one whose hooks or whose model were never heard has done nothing."""
     if ending.unheard:
         return AgentOutcome(CLIENT, f"it ended before {ending.unheard}")
-    if not ending.answered and ending.result is None:
+    if not ending.answered and ending.result is None and not ending.attended:  # in a terminal nobody reads its answers
         return AgentOutcome(DOWN, f"it ended though {NEVER_ANSWERED}")
     return AgentOutcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
 
