@@ -119,8 +119,8 @@ def tell(app: App, clock: StandingClock, *, workspace: str = "") -> None:
     sessions.end(store, id="s-mail", ending="failed")
     for name, (agent, ago, money, words) in RUNNING.items():
         at(ago)
-        take(name, agent)
-        expenses.note(store, session=f"s-{name}", project="shop", agent=agent, money=money)
+        key = take(name, agent)
+        expenses.note(store, session=f"s-{name}", project="shop", agent=agent, task=key, money=money)
         place = os.path.join(app.settings.home, "shop", "sessions", f"s-{name}")
         os.makedirs(place)
         with open(os.path.join(place, "events.jsonl"), "w", encoding="utf-8") as file:

@@ -189,7 +189,14 @@ class ShopStory:
             who = SessionIdentity(session, kind=AGENT, project="shop", agent=agent, host=HOSTS[agent])
             held = claim(self.store, key=task.key, who=who).task
             self.clock.at += 60 * chance.randint(4, 18) * slow
-            expenses.note(self.store, session=session, project="shop", agent=agent, money=chance.randint(8, 60) / 100)
+            expenses.note(
+                self.store,
+                session=session,
+                project="shop",
+                agent=agent,
+                task=task.key,
+                money=chance.randint(8, 60) / 100,
+            )
             if number + 1 < tries:
                 with self.store.transaction() as rows:
                     red = {"verdict": "red", "command": "pytest -q", "green": False}

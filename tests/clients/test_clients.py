@@ -115,13 +115,15 @@ def test_an_api_that_fails_for_an_unknown_reason_is_held_whatever_the_exit_code(
 def test_a_provider_that_refuses_or_never_answers_costs_no_attempt_and_the_work_goes_on_when_it_is_back(stage):
     fault = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key", "code": 401}}
     cases = (
-        (("error", 401, fault), "2", "login", "x-api-key"),
-        (("hang",), "0.4", "down", "its provider never answered"),
+        (("error", 401, fault), "2", "login", ("401", "x-api-key")),  # opencode shows the words alone
+        (("hang",), "0.4", "down", ("its provider never answered",)),
     )
     for act, minutes, kind, why in cases:
         stage.serve(act)
         end = stage.run("--minutes", minutes)
-        assert (end["outcome"], end["state"], why in end["reason"]) == (kind, "ready", True), stage.log(end)
+        assert (end["outcome"], end["state"], any(one in end["reason"] for one in why)) == (kind, "ready", True), (
+            stage.log(end)
+        )
         assert stage.cli("agent", "retry", stage.client).out == f"Agent {stage.client} is started again from now on.\n"
     stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
     end = stage.run()
