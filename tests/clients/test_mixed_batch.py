@@ -20,6 +20,7 @@ PARTS = {
     "claude": ("counted", "'1 post'", "counted(1, 'posts')"),
     "codex": ("initials", "'AR'", "initials('active_record')"),
 }
+SAFELY = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 brought it
 CODE = {
     "counted": "from inflection import pluralize, singularize\n\n\ndef counted(number, noun):\n"
     '    return f"{number} {singularize(noun) if number == 1 else pluralize(noun)}"\n',
@@ -50,7 +51,7 @@ def shop(stage):
         for member in archive.getmembers():
             member.name = member.name.partition("/")[2]
             if member.name and "egg-info" not in member.name:
-                archive.extract(member, stage.repo.path, filter="data")
+                archive.extract(member, stage.repo.path, **SAFELY)
     stage.repo.git("add", "-A")
     stage.repo.git("commit", "-qm", "inflection")
     stage.environment["PATH"] = f"{stage.root}/bin:{os.path.dirname(sys.executable)}:/usr/bin:/bin"

@@ -38,6 +38,11 @@ def _end(stage, process):
     return end, stage.read(end, "outcome.json")["bill"]
 
 
+def _known(stage):
+    """What is known while it runs, once both answers are told."""
+    return [one for one in stage.cli("agent", "list", "--json").json if one["used"] and one["used"]["output"] == 10]
+
+
 def _used(bill):
     return bill["input"], bill["cached"], bill["output"], bill["reasoning"]
 
@@ -76,6 +81,8 @@ def test_a_session_killed_in_the_middle_of_a_turn_keeps_what_it_used(stage):
     deadline = time.monotonic() + 120
     while len(stage.servers[-1].requests) < wanted and time.monotonic() < deadline:
         time.sleep(0.1)
+    while stage.client == "copilot" and not _known(stage) and time.monotonic() < deadline:
+        time.sleep(0.2)  # it writes its own record a moment after each answer
     folder = os.path.join(stage.environment["HANDOFF_HOME"], "project", "sessions", stage.sessions()[0])
     with open(os.path.join(folder, "process.json"), encoding="utf-8") as file:
         os.kill(int(json.load(file)["pid"]), signal.SIGKILL)
