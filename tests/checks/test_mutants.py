@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.checks.support.mutants import changed_lines, mutants
+from handoff.checks.mutants import changed_lines, mutants
 
 TEXT = '''"""Words."""
 

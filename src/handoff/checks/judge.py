@@ -1,9 +1,16 @@
-"""Red, green or refactored: rules over reports and changed files. Nothing is run or read here."""
+"""Red, green, refactored or unbroken: rules over reports and changed files. Nothing is run or read here."""
 
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.assertions.assertions import find_weakened, missing_names, read_red, read_tests, renamed_ids
+from handoff.checks.assertions.assertions import (
+    find_hollow,
+    find_weakened,
+    missing_names,
+    read_red,
+    read_tests,
+    renamed_ids,
+)
 from handoff.checks.findings import (
     FLAKY,
     KNOWN_FAILURE,
@@ -17,9 +24,8 @@ from handoff.checks.findings import (
     no_result,
     run_faults,
 )
-from handoff.checks.results import ASSERTION, MISSING, PASSED, RAISED, SKIPPED
-from handoff.checks.support import as_one
-from handoff.checks.support.as_one import PASSES_AT_ONCE, UNRELATED_BROKEN, WRONG_REASON
+from handoff.checks.readers.reasons import printed_reason
+from handoff.checks.results import ASSERTION, COLLECTION, MISSING, OTHER, PASSED, RAISED, SKIPPED, SYNTAX, TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,7 +98,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     skipped = _plain(case for case in fresh if case.status == SKIPPED)
     if skipped:
         findings.append(named_finding(NEW_SKIPPED, "is new and skipped", skipped))
-    told, unnamed = as_one.red(reports, changes, written)
+    told, unnamed = red_as_one(reports, changes, written)
     findings, failing = findings + told, failing + unnamed
     new = failing + tuple(name for name in hidden if name not in failing)
     if len(new) > 1 and not one_written:
@@ -102,7 +108,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
         and not at_once
         and not skipped
         and not new_unloaded
-        and not any(one.code in (NO_RESULTS, *as_one.CODES) for one in findings)
+        and not any(one.code in (NO_RESULTS, *RED_CODES) for one in findings)
     ):
         findings.append(Finding(NOTHING_NEW, "There is no new test."))
     return _judged(findings, known, cases, new)
@@ -119,7 +125,7 @@ def green(
         findings.append(named_finding(TEST_CHANGED, "is a test; the implementation must leave tests alone", touched))
     if not changes:
         findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
-    findings += _new_ran(cases, as_one.without(reports, new))
+    findings += _new_ran(cases, seen_by_name(reports, new))
     findings += _rest(known, cases, waived=frozenset(), code=BROKEN)
     findings += _others(known, cases, new)
     return _judged(findings, known, cases, tuple(new))
@@ -320,3 +326,98 @@ def _judged(findings: list[Finding], known: Baseline, cases: Mapping[str, Case],
     if wavering:
         findings.append(named_finding(FLAKY, "failed, but is known to waver and is not counted", wavering))
     return Judgement(all(finding.warning for finding in findings), tuple(findings), new)
+
+
+# Suites that give nothing but an exit code: which test is new is read from the files, and the command is red or green as one.
+
+
+PASSES_AT_ONCE, UNRELATED_BROKEN, WRONG_REASON = "passes-at-once", "unrelated-broken", "wrong-reason"
+UNCLEAR = "reason-unclear"
+RED_CODES = (PASSES_AT_ONCE, UNRELATED_BROKEN, WRONG_REASON)
+_BROKEN_TEST = (SYNTAX, COLLECTION, TIMEOUT)
+
+
+def red_as_one(
+    reports: Sequence[Report], changes: Sequence[FileChange], written: Mapping[str, tuple[str, ...]]
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """What is wrong, and the new tests: those that stand in changed files, when the command fails since then."""
+    findings: list[Finding] = []
+    new: list[str] = []
+    for report in reports:
+        if report.named:
+            continue
+        ids = [
+            f"{report.suite}:{change.path}::{name}" if name else f"{report.suite}:{change.path}"
+            for change in changes
+            if change.is_test and change.after is not None
+            for name in written.get(change.path) or (() if change.before is not None else ("",))
+        ]
+        if report.green and ids:
+            words = "stands there and the command passes: nothing has to be built for it"
+            findings.append(named_finding(PASSES_AT_ONCE, words, ids))
+        elif report.fails_as_one and not ids:
+            findings.append(Finding(UNRELATED_BROKEN, f"{report.trouble}, and no test is new.", (report.suite,)))
+        elif report.fails_as_one:
+            findings += _why_as_one(report, ids)
+            new += ids
+    return findings, tuple(new)
+
+
+def _why_as_one(report: Report, ids: Sequence[str]) -> list[Finding]:
+    reason = printed_reason(report.tail, ids[0].partition("::")[0])
+    if reason in _BROKEN_TEST:
+        words = f"{report.trouble}: the test itself is broken ({reason})."
+        return [Finding(WRONG_REASON, words, tuple(ids))]
+    if reason == OTHER:
+        words = f"{report.trouble}; why could not be told from what it printed."
+        return [Finding(UNCLEAR, words, tuple(ids), noted=True)]
+    return []
+
+
+def seen_by_name(reports: Sequence[Report], new: Sequence[str]) -> tuple[str, ...]:
+    """The new tests of which a run can say whether they ran."""
+    unnamed = tuple(f"{report.suite}:" for report in reports if not report.named)
+    return tuple(name for name in new if not unnamed or not name.startswith(unnamed))
+
+
+# Work without a phase: all tests pass but those that failed before, and what the tests lost is noted.
+
+
+NOT_TESTED = "not-tested"
+NO_SUITE = "not tested: no test suite was found, and .handoff/config.toml names none under [checks]."
+
+
+def needs_the_past(reports: Sequence[Report]) -> bool:
+    """Whether a run on the tree before is needed to say whose fault it is."""
+    return any(not report.green or report.flaws for report in reports)
+
+
+def judge_unbroken(before: Sequence[Report], reports: Sequence[Report], *, changes: Sequence[FileChange]) -> Judgement:
+    """What is wrong and what is to be known. A suite that could not run before either is nobody's fault."""
+    past = {report.suite for report in before if report.trouble}
+    silent = [report for report in reports if report.trouble and report.suite in past]
+    ran = [report for report in reports if report not in silent]
+    failing = frozenset(case.id for report in before for case in report.cases if case.bad)
+    findings = list(refactor(Baseline(failing=failing, flaws=flaws_of(before)), ran, changes=()).findings)
+    known = sorted(case.id for report in ran for case in report.cases if case.bad and case.id in failing)
+    if known:
+        findings.append(named_finding(KNOWN_FAILURE, "failed before anything was changed", known))
+    findings += [
+        Finding(
+            NOT_TESTED, f"not tested: {report.suite} gave no result to trust, before the work as now: {report.trouble}."
+        )
+        for report in silent
+    ]
+    if not reports:
+        findings.append(Finding(NOT_TESTED, NO_SUITE))
+    findings += note_lost(changes)
+    return Judgement(all(one.warning for one in findings), tuple(findings))
+
+
+def note_lost(changes: Sequence[FileChange]) -> list[Finding]:
+    """What the tests lost, to be told to whoever decides: work that was asked for may change tests."""
+    texts = {change.path: (change.before, change.after) for change in changes if change.is_test}
+    return [
+        Finding(one.code, one.message, (f"{one.path}::{one.test}",), noted=True)
+        for one in (*find_weakened(texts), *find_hollow(texts))
+    ]

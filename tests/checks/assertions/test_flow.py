@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.checks.assertions.assertions import (
-    find_hollow,
-    find_split,
-    find_unasked,
-    find_weakened,
-    renamed_ids,
-)
+from handoff.checks.assertions.assertions import find_hollow, find_split, find_unasked, find_weakened, renamed_ids
 
 HEAD = "import contextlib\nimport pytest\nfrom shop import total\n\n"
 PATH = "tests/test_total.py"

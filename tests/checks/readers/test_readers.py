@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoff.checks.frameworks.table import BY_READER
-from handoff.checks.readers.found import RunOutput, Unreadable
-from handoff.checks.results import REASONS, Case, Report
-from handoff.checks.runs.run import read
+from handoff.checks.frameworks import BY_READER
+from handoff.checks.results import REASONS, Case, Report, RunOutput, Unreadable
+from handoff.checks.run import read
 from handoff.checks.suite import Suite
 
 

@@ -1,18 +1,35 @@
 """Assertions in other languages, by a scanner that knows strings, comments and brackets, and nothing more.
 
 It finds the tests of a file by the words that begin one, cuts out each body by its brackets, and counts. It does not
-understand the language: assertions inside helper functions are not seen, in the old text as little as in the new.
-"""
+understand the language: assertions inside helper functions are not seen, in the old text as little as in the new."""
 
 from __future__ import annotations
 
 import re
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.assertions.facts import AssertionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+class AssertionFacts(Record):
+    """One test as its text shows it. `assertions` counts those that are reached and can fail, with those of its helpers.
+
+    `trivial` ones can never fail, `weak` ones (which are in `assertions`) take nearly every answer; `opaque` says that
+    something is called that may assert and cannot be seen; `asks` and `body` tell a test again under another name.
+    """
+
+    assertions: int = 0
+    skipped: bool = False
+    empty: bool = False
+    trivial: int = 0
+    weak: int = 0
+    swallowed: int = 0
+    unreachable: int = 0
+    opaque: bool = True
+    asks: tuple[str, ...] = ()
+    body: str = ""
 
 
 _NEVER = re.compile(r"(?!)")

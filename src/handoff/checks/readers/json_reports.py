@@ -7,8 +7,8 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import plain_reason, python_reason, script_reason
+from handoff.checks.results import RunOutput, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,6 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.readers.found import RunOutput, Unreadable
 from handoff.checks.readers.reasons import (
     java_compile_errors,
     java_reason,
@@ -15,6 +14,7 @@ from handoff.checks.readers.reasons import (
     python_reason,
     script_reason,
 )
+from handoff.checks.results import RunOutput, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

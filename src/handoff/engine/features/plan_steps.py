@@ -199,7 +199,7 @@ def _log_check(
 
 def _refuse_hollow(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
     """A check that can never fail proves nothing, whoever wrote it."""
-    from handoff.checks.assertions.hollow import asks_nothing, hollow_scripts
+    from handoff.checks.assertions.assertions import asks_nothing, hollow_scripts
 
     hint = f"Give one that fails until the step is done, or tick it on your word: {app.settings.program} step done --unchecked"
     if asks_nothing(check):

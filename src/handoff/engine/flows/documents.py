@@ -8,7 +8,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.board.tasks import flows
-from handoff.checks.assertions.hollow import asks_nothing
+from handoff.checks.assertions.assertions import asks_nothing
 from handoff.engine.features.plan_steps import edit_state
 from handoff.engine.home import find_project
 from handoff.engine.safety.incidents import has_board

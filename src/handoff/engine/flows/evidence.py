@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks import unbroken
+from handoff.checks import judge
 from handoff.checks.assertions.assertions import find_hollow, read_tests
 from handoff.checks.findings import baseline_of
 from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
@@ -34,7 +34,7 @@ _MUTANTS = 40
 def tested_lines(checks: Iterable[Check], warnings: Iterable[PhaseFault]) -> list[str]:
     """One line for each run, and one for each suite that gave no result."""
     found = [_line(check) for check in checks]
-    return found + [one.words for one in warnings if one.code in (unbroken.NOT_TESTED, GREEN_BEFORE)]
+    return found + [one.words for one in warnings if one.code in (judge.NOT_TESTED, GREEN_BEFORE)]
 
 
 def _line(check: Check) -> str:
@@ -86,7 +86,7 @@ def lost_tests(app: App, state: FlowState, head: str) -> list[str]:
     changes = test_runs.changes(
         app, repository=state.flow.workspace, old=state.flow.base, new=head, suites=state.suites
     )
-    return [one.message for one in unbroken.note_lost(changes)]
+    return [one.message for one in judge.note_lost(changes)]
 
 
 def gate_page(app: App, state: FlowState, head: str, facts: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
 from handoff.board.tasks import flows, outcomes, states, tasks
-from handoff.checks.unbroken import NOT_TESTED
+from handoff.checks.judge import NOT_TESTED
 from handoff.engine.flows import documents, evidence, prompts
 from handoff.engine.flows.state import NO_PATH, owned_patterns
 from handoff.engine.home import host_label

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks import judge, unbroken
-from handoff.checks.assertions.hollow import hollow_scripts
+from handoff.checks import judge
+from handoff.checks.assertions.assertions import hollow_scripts
 from handoff.checks.findings import Baseline, baseline_of, first_line
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
@@ -215,8 +215,8 @@ def _unbroken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 def _nothing_broken(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     """All tests pass but those that failed before; only when something is red the tree before is asked whose fault it is."""
     reports = run_suites(app, state, left.tree)
-    before = run_suites(app, state, state.flow.base) if unbroken.needs_the_past(reports) else ()
-    judgement = unbroken.judge_unbroken(before, reports, changes=_look(app, state, left.tree).changes)
+    before = run_suites(app, state, state.flow.base) if judge.needs_the_past(reports) else ()
+    judgement = judge.judge_unbroken(before, reports, changes=_look(app, state, left.tree).changes)
     failing = frozenset(case.id for report in before for case in report.cases if case.bad)
     return _judged(state, left, judgement, reports, known=Baseline(failing=failing))
 
@@ -371,7 +371,7 @@ def _review(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 def _none(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     del app
     subject = state.flow.request.strip().partition("\n")[0] or state.phase.name
-    said = PhaseFault(unbroken.NOT_TESTED, "not tested: the check of this phase is 'none'.")
+    said = PhaseFault(judge.NOT_TESTED, "not tested: the check of this phase is 'none'.")
     warnings = (said,) if left.changed else ()
     return PhaseVerdict(outcome=OK, tree=left.tree, subject=subject, warnings=warnings)
 

@@ -6,7 +6,7 @@ import os
 
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.frameworks.starters import STARTERS, read_proposal, starter_files, starter_suites
+from handoff.checks.frameworks import STARTERS, read_proposal, starter_files, starter_suites
 
 if TYPE_CHECKING:
     from handoff.checks.suite import Suite

@@ -10,9 +10,9 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks.commands import check_environment
 from handoff.checks.findings import FileChange
-from handoff.checks.frameworks.frameworks import find_suites, need_suites
-from handoff.checks.runs.run import RunFolders, run_suite
-from handoff.checks.support.owned import files_below, owned_names
+from handoff.checks.frameworks import find_suites, need_suites
+from handoff.checks.run import RunFolders, run_suite
+from handoff.checks.support import files_below, owned_names
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership

@@ -7,28 +7,20 @@ import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.findings import Finding, named_finding
-from handoff.checks.runs.sealed import runner_words
+from handoff.checks.probes import INSENSITIVE, MOST_TESTS, NAME_DEPENDENT, cases_of_twins, judge_twins, make_twins
+from handoff.checks.sealed import runner_words
 from handoff.checks.suite import InsideLook
-from handoff.checks.support.owned import owned_names
-from handoff.checks.support.subjects import changed_functions, changed_tests, tests_about, uses_nothing_of
-from handoff.checks.support.twins import (
-    INSENSITIVE,
-    MOST_TESTS,
-    NAME_DEPENDENT,
-    cases_of_twins,
-    judge_twins,
-    make_twins,
-)
+from handoff.checks.support import changed_functions, changed_tests, owned_names, tests_about, uses_nothing_of
 from handoff.engine.proof import test_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from handoff.checks.findings import FileChange
+    from handoff.checks.probes import TwinFile
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
-    from handoff.checks.support.stands_on import Standing
-    from handoff.checks.support.twins import TwinFile
+    from handoff.checks.support import Standing
     from handoff.git.commits.phases import FlowCheckout
 
 NOT_PROBED, NOT_CALLED = "not-probed", "subject-not-called"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.checks import injected, probes
 from handoff.checks.assertions.assertions import FEWER, find_split
 from handoff.checks.findings import Finding, named_finding
-from handoff.checks.runs.sealed import runner_words
-from handoff.checks.support import planted, two_way
-from handoff.checks.support.opinions import judge_opinions, plain_test
-from handoff.checks.support.stands_on import SOURCES, Standing, find_standing
-from handoff.checks.support.twins import MOST_TESTS
+from handoff.checks.probes import MOST_TESTS, judge_opinions, plain_test
+from handoff.checks.sealed import runner_words
+from handoff.checks.support import SOURCES, Standing, find_standing
 from handoff.engine.proof import test_runs, twin_runs
 from handoff.engine.proof.twin_runs import NOT_PROBED, PROBE_SECONDS, JudgedChange, Probe, split_id
 from handoff.git.workspaces.scratch import Changed
@@ -57,7 +56,7 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
 
 def weigh_red(change: JudgedChange, judgement: Judgement, *, test: str) -> Judgement:
     """Red, and nothing else: no neighbour was changed, nothing was planted."""
-    return judgement.adding([*_ground(change), *two_way.find_neighbours(change.changes, test)])
+    return judgement.adding([*_ground(change), *probes.find_neighbours(change.changes, test)])
 
 
 def weigh_green(
@@ -84,7 +83,7 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
     if not support:
         return judgement if judgement.faults else judgement.adding(_twins(change, twins, probe))
     old = probe.run(change.checkout.tree_from(change.tree, change.head, support), probe.suites)
-    added = two_way.judge_old_tests(known, old) if change.code else []
+    added = probes.judge_old_tests(known, old) if change.code else []
     if change.code:
         # the twins of changed tests run along: what a test takes, it takes on the old code too
         beside = {path: text for one in twins for path, text in one.texts().items()}
@@ -95,14 +94,14 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
         kept = [
             report._replace(cases=tuple(case for case in report.cases if case.file not in beside)) for report in new
         ]
-        added += two_way.judge_new_tests(known, kept)
-        if any(one.code == two_way.INTERFACE for one in added):
-            added += two_way.find_lost_constants(change.changes)
-    before, after = two_way.held_by_test(old), two_way.held_by_test(probe.reports)
+        added += probes.judge_new_tests(known, kept)
+        if any(one.code == probes.INTERFACE for one in added):
+            added += probes.find_lost_constants(change.changes)
+    before, after = probes.held_by_test(old), probes.held_by_test(probe.reports)
     marks = tuple(f":{path}::" for path in support)
     split = find_split({one.path: (one.before, one.after) for one in change.changes if one.is_test})
     mine = {name: held for name, held in before.items() if any(mark in name for mark in marks)}
-    added += two_way.find_fewer({name: held for name, held in mine.items() if not name.endswith(split)}, after)
+    added += probes.find_fewer({name: held for name, held in mine.items() if not name.endswith(split)}, after)
     seen = [
         one
         for one in judgement.findings
@@ -170,14 +169,14 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
 
 
 def _ground(change: JudgedChange) -> list[Finding]:
-    return planted.find_planted(change.changes, change.links, change.before)
+    return injected.find_planted(change.changes, change.links, change.before)
 
 
 def _kept(change: JudgedChange) -> list[Finding]:
     """What also a refactoring leaves alone."""
     golden = sorted(change.standing.golden)
     found = [named_finding(GOLDEN, "holds what tests compare with", golden)] if golden else []
-    return [*found, *planted.find_settings(change.changes), *planted.find_knowing(change.changes, change.before)]
+    return [*found, *injected.find_settings(change.changes), *injected.find_knowing(change.changes, change.before)]
 
 
 def _stood(change: JudgedChange) -> list[Finding]:
@@ -188,14 +187,14 @@ def _stood(change: JudgedChange) -> list[Finding]:
 
 def _held(change: JudgedChange, new: Sequence[str], reports: Sequence[Report]) -> list[Finding]:
     """A new test with assertions in its text of which none was seen to hold."""
-    held = two_way.held_by_test(report for report in reports if report.sealed)
+    held = probes.held_by_test(report for report in reports if report.sealed)
     idle = [name for name in new if held.get(name) == 0 and _asserts(change, name)]
     return [named_finding(NOT_RUN, "passed without one of its assertions having run", idle)] if idle else []
 
 
 def _asserts(change: JudgedChange, name: str) -> bool:
     path, test = split_id(name)
-    return two_way.asserts_plainly(change.checkout.read(change.tree, path) or "", test)
+    return probes.asserts_plainly(change.checkout.read(change.tree, path) or "", test)
 
 
 def _held_all(name: str, before: dict[str, int], after: dict[str, int]) -> bool:
@@ -210,4 +209,4 @@ def _without_support(change: JudgedChange, began: str, new: Sequence[str], probe
     helpers = [path for path in written if not _TEST_FILE.search(path) and not path.endswith("__init__.py")]
     if not helpers:
         return []
-    return two_way.judge_without(new, probe.run(change.checkout.tree_from(change.tree, began, helpers), probe.suites))
+    return probes.judge_without(new, probe.run(change.checkout.tree_from(change.tree, began, helpers), probe.suites))

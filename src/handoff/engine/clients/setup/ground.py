@@ -10,7 +10,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
-from handoff.checks.frameworks.frameworks import find_suites
+from handoff.checks.frameworks import find_suites
 from handoff.engine.fanout.terminals import EDITORS, editor_here, terminal_here
 from handoff.engine.home import home_config
 from handoff.engine.proof.sandboxes import present_layer

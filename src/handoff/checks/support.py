@@ -1,15 +1,166 @@
-"""Which files tests stand on, found by imports in the last good tree: who may not write tests may not write these."""
+"""What tests depend on: the functions a change is about, the names a project owns, the files tests are built on."""
 
 from __future__ import annotations
 
 import ast
+import os
 import posixpath
 import re
 
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks.suite import is_entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from handoff.checks.findings import FileChange
+    from handoff.checks.suite import Suite
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_OUTSIDE = ("subprocess", "os.system", "multiprocessing", "pexpect", "threading", "asyncio.create_subprocess", "runpy")
+
+
+def changed_functions(changes: Iterable[FileChange]) -> list[tuple[str, str]]:
+    """Path and qualified name of each Python function that is new or says something else now, tests aside."""
+    found = []
+    for change in changes:
+        if change.is_test or not change.path.endswith(".py") or change.after is None:
+            continue
+        old, new = functions_of(change.before or ""), functions_of(change.after)
+        found += [(change.path, name) for name, shape in new.items() if old.get(name) != shape]
+    return found
+
+
+def functions_of(text: str) -> dict[str, str]:
+    """The functions of a module and of its classes by their names, each with its syntax tree; none inside another function."""
+    return {name: ast.dump(function) for name, function in _walk(text, ".")}
+
+
+def tests_of(text: str) -> dict[str, str]:
+    """Each test of a file with its syntax tree."""
+    return {name: ast.dump(function) for name, function in _tests(text)}
+
+
+def _tests(text: str) -> Iterable[tuple[str, _Function]]:
+    return (one for one in _walk(text, "::") if one[1].name.startswith("test"))
+
+
+def _walk(text: str, joiner: str) -> Iterable[tuple[str, _Function]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    queue: list[tuple[str, ast.stmt]] = [("", node) for node in tree.body]
+    while queue:
+        prefix, node = queue.pop(0)
+        if isinstance(node, _Function):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            queue += [(f"{prefix}{node.name}{joiner}", inner) for inner in node.body]
+        elif isinstance(node, (ast.If, ast.Try)):
+            queue += [(prefix, inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)]
+
+
+def changed_tests(before: str, after: str) -> list[str]:
+    """Names of tests that were there and say something else now."""
+    old = tests_of(before)
+    return [name for name, said in tests_of(after).items() if old.get(name, said) != said]
+
+
+def tests_about(texts: Mapping[str, str], names: Iterable[str], *, most: int) -> list[tuple[str, str]]:
+    """File and name of tests that speak of these functions, at most so many."""
+    wanted = {name.rpartition(".")[2] for name in names}
+    found: list[tuple[str, str]] = []
+    for path, text in texts.items():
+        if not any(name in text for name in wanted):
+            continue
+        for name, function in _tests(text):
+            said = {one.id for one in ast.walk(function) if isinstance(one, ast.Name)}
+            said |= {one.attr for one in ast.walk(function) if isinstance(one, ast.Attribute)}
+            if said & wanted:
+                found.append((path, name))
+                if len(found) == most:
+                    return found
+    return found
+
+
+def uses_nothing_of(text: str, test: str, owned: Iterable[str]) -> bool:
+    """Whether a test speaks of nothing that its file imports from the project, and starts nothing elsewhere."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    if any(word in text for word in _OUTSIDE) or "conftest" in text:
+        return False
+    function = dict(_tests(text)).get(test)
+    if function is None or function.args.args:  # a fixture may bring anything
+        return False
+    mine, names = frozenset(owned), set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {(one.asname or one.name).partition(".")[0] for one in node.names if _top(one.name) in mine}
+        elif isinstance(node, ast.ImportFrom) and (node.level or _top(node.module or "") in mine):
+            names |= {one.asname or one.name for one in node.names}
+        elif isinstance(node, (ast.Call)) and "import" in ast.unparse(node.func):
+            return False
+    inside = [one for one in ast.walk(tree) if isinstance(one, _Function)]
+    helpers = {one.name: one for one in inside}
+    said, queue = set[str](), [function]
+    while queue:
+        for one in ast.walk(queue.pop()):
+            if isinstance(one, ast.Name) and one.id not in said:
+                said.add(one.id)
+                if one.id in helpers:
+                    queue.append(helpers[one.id])
+    return not said & names
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+
+
+def owned_names(paths: Iterable[str], suite: Suite) -> tuple[str, ...]:
+    """Names at the top of the suite's folder, in its src, and beside its tests, where pytest puts the path."""
+    home = f"{suite.folder}/" if suite.folder else ""
+    inside = [path[len(home) :] for path in paths if path.startswith(home)]
+    roots = {"", "src/"} | {os.path.join(os.path.dirname(path), "") for path in inside if _TEST.search(path)}
+    found: set[str] = set()
+    for path in inside:
+        parts = path.split("/")
+        for depth, part in enumerate(parts):
+            if "/".join(parts[:depth]) + ("/" if depth else "") in roots:
+                is_file = depth == len(parts) - 1
+                name = part.partition(".")[0] if is_file and part.endswith((".py", ".so", ".pyd", ".pyx")) else part
+                if name.isidentifier():
+                    found.add(name)
+    return tuple(sorted(found))
+
+
+def files_below(top: str) -> list[str]:
+    """Every file of a laid-out tree, from its top, without what was borrowed or built."""
+    found = []
+    for at, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if is_entered(name) and not os.path.islink(os.path.join(at, name))]
+        inside = os.path.relpath(at, top)
+        found += names if inside == "." else [f"{inside}/{name}" for name in names]
+    return found
+
+
+def helper_names(paths: Iterable[str]) -> list[str]:
+    """Modules beside tests that are none themselves, by every name a test may import them: pytest shall watch their assertions."""
+    listed = [path for path in paths if path.endswith(".py")]
+    roots = {os.path.dirname(path) for path in listed if _TEST.search(path)} - {""}
+    found: set[str] = set()
+    for path in listed:
+        at = os.path.dirname(path)
+        if at in roots and not _TEST.search(path) and not path.endswith("__init__.py"):
+            name = os.path.basename(path).removesuffix(".py")
+            found |= {name, f"{at}/{name}".removeprefix("src/").replace("/", ".")}
+    return sorted(found)
+
 
 _TEST_LIBRARIES = frozenset("pytest _pytest unittest hypothesis mock testtools nose doctest pytest_mock".split())
 _GOLDEN = re.compile(r"(?:^|/)(?:__snapshots__|snapshots|golden|goldens)/|\.(?:ambr|snap|golden|approved\.\w+)$")

@@ -1,32 +1,32 @@
-"""Run a suite in a folder and collect what it said; what it started is ended with it when time is up."""
+"""Run a suite in a folder within limits of time and size, and collect its results; what it started is ended with it."""
 
 from __future__ import annotations
 
 import os
 import re
+import selectors
 import shlex
+import time
 from glob import iglob
 
-from handoff.base.process import find
+from handoff.base.process import TIMED_OUT, Completed, end_group, find, spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.checks import sealed
 from handoff.checks.commands import TAIL_LINES
-from handoff.checks.frameworks.scripts import seals
-from handoff.checks.frameworks.table import BY_NAME, BY_READER
-from handoff.checks.readers.found import RunOutput, Unreadable
-from handoff.checks.results import Report
-from handoff.checks.runs import scripts, sealed
-from handoff.checks.runs.broken import TOO_BIG, Broken
-from handoff.checks.runs.limited import run_limited
+from handoff.checks.frameworks import BY_NAME, BY_READER
+from handoff.checks.node_scripts import seals
+from handoff.checks.results import TOO_BIG, Broken, Report, RunOutput, Unreadable
 from handoff.checks.suite import EXIT, UNITTEST, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from handoff.base.clock import Clock
+    from handoff.base.process import Child
     from handoff.checks.results import Case
     from handoff.checks.suite import Suite
 
-OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "reporters")
+OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
 MOST_BYTES = 64 * 1024 * 1024
 MOST_CASES = 200_000
 _TAIL_CHARS = 6000
@@ -124,7 +124,7 @@ def _run(
     if folders.wrap is not None:
         words, environment = folders.wrap(words, environment)
     if job:
-        environment = {**environment, scripts.VARIABLE: sealed.CHANNEL}
+        environment = {**environment, sealed.VARIABLE: sealed.CHANNEL}
     began, limit = clock.monotonic(), suite.timeout or folders.timeout
     channel = sealed.CHANNEL if job else ""
     ran = run_limited(
@@ -178,7 +178,7 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
 def _run_scripts(suite: Suite, report: Report, folders: RunFolders, folder: str, start: _Start, clock: Clock) -> Report:
     """A JavaScript runner with our reporter in it; where it said nothing at all, its printed words may tell why."""
     inside = f"{suite.folder}/" if suite.folder else ""
-    canaries = scripts.place_in_files(folder, lambda path: folders.is_test(inside + path))
+    canaries = sealed.place_in_files(folder, lambda path: folders.is_test(inside + path))
     job = sealed.SealedJob(os.urandom(32), {}, canaries)
     report, output, said = _run(
         [start.python, *start.words], report, folders, folder, start.environment, clock, suite, job.line()
@@ -191,7 +191,7 @@ def _run_scripts(suite: Suite, report: Report, folders: RunFolders, folder: str,
     try:
         if not said and report.code:
             return report._replace(cases=_shown(read(found), folders))
-        listed, flaws = scripts.read_scripts(sealed.open_lines(said, job, report.code), canaries, found)
+        listed, flaws = sealed.read_scripts(sealed.open_lines(said, job, report.code), canaries, found)
     except Unreadable as error:
         return report._replace(trouble=f"{error} (exit {report.code})")
     except Broken as error:
@@ -326,3 +326,105 @@ def _dependencies(folder: str) -> set[str]:
             wanted += text_of(os.path.join(folder, name)).splitlines()
     found = (re.match(r"\s*([A-Za-z0-9][\w.-]*)", item) for item in wanted)
     return {match[1].lower().replace("-", "_") for match in found if match}
+
+
+_TICK = 0.1
+_CHUNK = 65536
+
+
+class Limited(Record):
+    """How a program ended that was read within limits; `said` is what it wrote into a channel of its own."""
+
+    completed: Completed
+    said: bytes = b""
+    too_much: bool = False
+
+
+def run_limited(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    most: int,
+    timeout: float,
+    cwd: str | None = None,
+    stdin: bytes = b"",
+    channel: str = "",
+) -> Limited:
+    """Run a program, both streams in one, and stop it when time is up or when it says more than `most` bytes.
+
+    It is over when the program itself is, whatever it left running: that is ended with it. Where `channel` stands among the
+    words or as a variable, the number of a pipe is put there that only the program holds; what it writes into it comes back apart.
+    """
+    source, sink = os.pipe()
+    try:
+        words = [str(sink) if channel and word == channel else word for word in argv]
+        named = {key: str(sink) if channel and value == channel else value for key, value in environment.items()}
+        child = spawn(words, environment=named, cwd=cwd, talk=True, keep=(sink,) if channel else ())
+    except BaseException:
+        os.close(source)
+        raise
+    finally:
+        os.close(sink)
+    try:
+        return _Listener(child, source, stdin, most).listen(timeout)
+    finally:
+        end_group(child.pid)
+        wait_for_end(child.pid, _TICK, sleep=time.sleep)
+        child.ended()
+        child.talk.close()
+        child.heard.close()
+        os.close(source)
+
+
+class _Listener:
+    """Reads what a program says and hands it what it wants to read."""
+
+    def __init__(self, child: Child, source: int, stdin: bytes, most: int) -> None:
+        self._child, self._source, self._most, self._size = child, source, most, 0
+        self._out, self._in = child.heard.fileno(), child.talk.fileno()
+        self._given = memoryview(stdin)
+        self._heard: dict[int, list[bytes]] = {self._out: [], source: []}
+
+    def listen(self, timeout: float) -> Limited:
+        until, late, over = time.monotonic() + timeout, False, False
+        with selectors.DefaultSelector() as streams:
+            for fd in (self._out, self._source, self._in):
+                os.set_blocking(fd, False)
+                streams.register(fd, selectors.EVENT_WRITE if fd == self._in else selectors.EVENT_READ)
+            while self._size <= self._most and not over:
+                over = self._child.ended() is not None  # then once more, for what is still in the pipes
+                left = until - time.monotonic()
+                if left <= 0 and not over:
+                    late = True
+                    break
+                for key, _ in streams.select(0 if over else min(_TICK, left)):
+                    if not (self._give() if key.fd == self._in else self._drain(key.fd)):
+                        streams.unregister(key.fd)
+                        if key.fd == self._in:
+                            self._child.talk.close()
+        code = self._child.ended()
+        completed = Completed(TIMED_OUT if code is None else code, b"".join(self._heard[self._out]), b"", late)
+        return Limited(completed, b"".join(self._heard[self._source]), self._size > self._most)
+
+    def _give(self) -> bool:
+        """Hand over what the pipe takes now; whether there is more. A program that does not want it gets no more."""
+        try:
+            self._given = self._given[os.write(self._in, self._given) :]
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            self._given = self._given[:0]
+        return bool(self._given)
+
+    def _drain(self, fd: int) -> bool:
+        """All there is in a pipe now, but not much more than the limit; whether more can come."""
+        while self._size <= self._most:
+            try:
+                chunk = os.read(fd, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not chunk:
+                return False
+            self._heard[fd].append(chunk)
+            self._size += len(chunk)
+        return False

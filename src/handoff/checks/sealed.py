@@ -1,4 +1,4 @@
-"""A sealed run: the runner started clean by our launcher, its results line by line under a key, complete only with its last mark."""
+"""Sealed runs: the runner started clean by our launcher, results line by line under a key, canaries among the tests."""
 
 from __future__ import annotations
 
@@ -6,26 +6,96 @@ import hashlib
 import hmac
 import json
 import os
+import random
+import re
 import shlex
+from string import Template
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import results
-from handoff.checks.readers.json_reports import last_words
-from handoff.checks.readers.reasons import python_reason
+from handoff.checks.findings import first_line
+from handoff.checks.readers.json_reports import JEST, last_words, node_cases
+from handoff.checks.readers.reasons import python_reason, script_reason
 from handoff.checks.readers.xml_reports import pytest_words
-from handoff.checks.results import Flaw
-from handoff.checks.runs.broken import CUT_SHORT, FORGED, Broken
-from handoff.checks.runs.canaries import FORGIVEN, KILLED, place_canaries
-from handoff.checks.support.owned import files_below, helper_names
+from handoff.checks.results import CUT_SHORT, FORGED, Broken, Flaw
+from handoff.checks.suite import is_entered, text_of
+from handoff.checks.support import files_below, helper_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from handoff.checks.readers.found import RunOutput
-    from handoff.checks.results import Case
-    from handoff.checks.runs.canaries import Canary
+    from handoff.checks.results import Case, RunOutput
     from handoff.checks.suite import Suite
+
+FORGIVEN, KILLED = "canary-forgiven", "canary-killed"
+_MOST_FOLDERS = 60
+_TEST_FILE = re.compile(r"^(?:(test_)[^/]*|[^/]*(_test))\.py$")
+_LETTERS = "abcdefghiklmnoprstuvwz"
+
+
+class Canary(Record):
+    """One file of ours among the tests: the path from the suite's folder, the test that is right and the one that is wrong."""
+
+    path: str
+    right: str
+    wrong: str
+
+    @property
+    def folder(self) -> str:
+        return os.path.dirname(self.path)
+
+
+def place_canaries(folder: str, *, classes: bool = False) -> list[Canary]:
+    """Write them beside the tests below `folder`, named as the tests there are; as methods of a class where the runner wants that."""
+    chance = random.SystemRandom()
+    found = []
+    for at, before, after in _test_folders(folder):
+        word = random_word(chance)
+        owner = f"{random_word(chance).title()}::" if classes else ""
+        names = [f"{owner}test_{random_word(chance)}" for _ in range(2)]
+        canary = Canary(os.path.join(at, f"{before}{word}{after}.py"), *names)
+        path = os.path.join(folder, canary.path)
+        if not os.path.lexists(path):
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(_canary_text(canary, chance))
+            found.append(canary)
+        if len(found) == _MOST_FOLDERS:
+            break
+    return found
+
+
+def _test_folders(top: str) -> Iterator[tuple[str, str, str]]:
+    """Folders with test files, and how those are named: what stands before and after the word."""
+    for at, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if is_entered(name) and not os.path.islink(os.path.join(at, name)))
+        match = next((match for name in sorted(names) if (match := _TEST_FILE.match(name))), None)
+        if match is not None:
+            inside = os.path.relpath(at, top)
+            yield "" if inside == "." else inside, match[1] or "", match[2] or ""
+
+
+def random_word(chance: random.SystemRandom) -> str:
+    """A name nobody can know."""
+    return "".join(chance.choices(_LETTERS, k=9))
+
+
+def _canary_text(canary: Canary, chance: random.SystemRandom) -> str:
+    """Ordinary sums; of the two tests, in any order, one is wrong."""
+    owner = canary.right.rpartition("::")[0]
+    parts = []
+    for name, off in ((canary.right, 0), (canary.wrong, chance.randint(1, 9))):
+        one, two = chance.randint(10, 99), chance.randint(10, 99)
+        sums = f"total = sum([{one}, {two}])"
+        if owner:
+            ask = f"self.assertEqual(total, {one + two + off})"
+            parts.append(f"    def {name.rpartition('::')[2]}(self):\n        {sums}\n        {ask}\n")
+        else:
+            parts.append(f"def {name}():\n    {sums}\n    assert total == {one + two + off}\n")
+    chance.shuffle(parts)
+    head = f"import unittest\n\n\nclass {owner}(unittest.TestCase):\n" if owner else ""
+    return head + "\n\n".join(parts)
+
 
 PATCHED, ALTERED, HOOK = "runner-patched", "result-altered", "hook-added"
 CHANNEL = "{channel}"
@@ -235,4 +305,112 @@ def _canary_flaws(canaries: Sequence[Canary], seen: Mapping[str, _Seen]) -> list
             flaws.append(Flaw(FORGIVEN, at, f"a test of ours in {place} that is wrong was called {wrong.status}"))
         elif at in alive and (wrong is None or right is None or right.status != results.PASSED):
             flaws.append(Flaw(KILLED, at, f"a test of ours in {place} did not run as it must"))
+    return flaws
+
+
+# Runners of JavaScript: our reporter stands in the runner's own process, and canaries stand inside the files of the tests.
+
+
+VARIABLE = "RESULTS_CHANNEL"
+_MOST_SCRIPTS = 40
+_SCRIPT_FILE = re.compile(r"\.(?:[cm]?[jt]sx?)$")
+_SCRIPT_TEST = re.compile(r"(?<![\w.$])(test|it)(?:\.\w+)?\s*\(\s*[\"'`]")
+# How a file asks: its own words, bound at its top or given by the runner; a canary asks with the same.
+_CHAI = re.compile(r"[\"']chai[\"']")
+_EXPECT = re.compile(r"(?<![\w.$])expect\s*\(")
+_ASSERT = re.compile(r"^\s*(?:import\s+(?:\*\s+as\s+)?assert\b|(?:const|var|let)\s+assert\s*=)", re.MULTILINE)
+_SCRIPT_CANARY = Template(
+    "\n;typeof $test === 'function' && $test($name, () => { const total = [$one, $two].reduce((sum, next) => sum + next); $ask });\n"
+)
+
+
+def place_in_files(folder: str, is_test: Callable[[str], bool]) -> tuple[Canary, ...]:
+    """Add to the test files below `folder` a test that is right and one that is wrong: a file is a world of its own here."""
+    chance = random.SystemRandom()
+    found: list[Canary] = []
+    for path in _test_files(folder, is_test):
+        whole = os.path.join(folder, path)
+        text = text_of(whole)
+        named = _SCRIPT_TEST.search(text)
+        if named is None or len(found) == _MOST_SCRIPTS:
+            continue
+        canary = Canary(path, random_word(chance), random_word(chance))
+        parts = [
+            _script_canary(named[1], text, canary.right, 0, chance),
+            _script_canary(named[1], text, canary.wrong, 1, chance),
+        ]
+        chance.shuffle(parts)
+        with open(whole, "a", encoding="utf-8") as file:
+            file.write("".join(parts))
+        found.append(canary)
+    return tuple(found)
+
+
+def _test_files(folder: str, is_test: Callable[[str], bool]) -> Iterator[str]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if is_entered(name) and not os.path.islink(os.path.join(at, name)))
+        inside = os.path.relpath(at, folder)
+        for name in sorted(names):
+            path = name if inside == "." else f"{inside}/{name}"
+            whole = os.path.join(at, name)
+            if _SCRIPT_FILE.search(name) and is_test(path) and os.path.isfile(whole) and not os.path.islink(whole):
+                yield path
+
+
+def _script_canary(test: str, text: str, name: str, off: int, chance: random.SystemRandom) -> str:
+    one, two = chance.randint(10, 99), chance.randint(10, 99)
+    wanted = one + two + off * chance.randint(1, 9)
+    if _CHAI.search(text) and _EXPECT.search(text):
+        ask = f"expect(total).to.equal({wanted});"
+    elif _EXPECT.search(text):
+        ask = f"expect(total).toBe({wanted});"
+    elif _ASSERT.search(text):
+        ask = f"assert.equal(total, {wanted});"
+    else:
+        ask = f"if (total !== {wanted}) throw new Error('expected {wanted}');"
+    return _SCRIPT_CANARY.substitute(test=test, name=f"'{name}'", one=one, two=two, ask=ask)
+
+
+def read_scripts(
+    bodies: Iterable[Mapping[str, Any]], canaries: tuple[Canary, ...], found: RunOutput
+) -> tuple[list[Case], list[Flaw]]:
+    """The cases without our canaries, and what became of those."""
+    listed = list(bodies)
+    cases = node_cases([body for body in listed if body["t"] in ("node", "printed")], found)
+    for body in listed:
+        if body["t"] == "case":
+            cases.append(_script_case(body, found))
+        elif body["t"] == "load":
+            reason = script_reason(body["text"], loading=True, is_test=found.tests)
+            cases.append(found.case(found.path(body["file"]), "", results.ERROR, reason, body["text"]))
+        elif body["t"] == "stray":
+            raise Broken(CUT_SHORT, "an error outside of every test: " + first_line(body["text"]))
+    ours = {
+        name for canary in canaries for name in (canary.right, canary.wrong)
+    }  # a file of helpers runs in that of its user
+    kept = [case for case in cases if case.name not in ours]
+    return kept, _script_flaws(canaries, {(case.file, case.name): case for case in cases}, kept, found)
+
+
+def _script_case(body: Mapping[str, Any], found: RunOutput) -> Case:
+    status = JEST.get(body["status"], results.ERROR)
+    bad, text = status in (results.FAILED, results.ERROR), str(body["text"])
+    reason = script_reason(text, loading=False, is_test=found.tests) if bad else ""
+    name = " > ".join(body["name"])
+    return found.case(found.path(body["file"]), name, status, reason, text if bad else "", body["seconds"])
+
+
+def _script_flaws(
+    canaries: Iterable[Canary], seen: Mapping[tuple[str, str], Case], kept: Iterable[Case], found: RunOutput
+) -> list[Flaw]:
+    """A wrong test that was not called wrong, and canaries that vanished from a file of which other tests passed."""
+    flaws = []
+    alive = {case.file for case in kept if case.status == results.PASSED}
+    for canary in canaries:
+        path = found.path(canary.path)
+        right, wrong = seen.get((path, canary.right)), seen.get((path, canary.wrong))
+        if wrong is not None and wrong.status == results.PASSED:
+            flaws.append(Flaw(FORGIVEN, path, f"a test of ours in {path} that is wrong was called {wrong.status}"))
+        elif path in alive and (wrong is None or right is None or right.status != results.PASSED):
+            flaws.append(Flaw(KILLED, path, f"a test of ours in {path} did not run as it must"))
     return flaws

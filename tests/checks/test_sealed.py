@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.checks.runs.sealed import runner_words
+from handoff.checks.sealed import runner_words
 from handoff.checks.suite import Suite
 from suites import PYTHON, UNITTEST, Project, codes, use_this_python
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from handoff.checks.frameworks.starters import STARTERS, read_proposal, starter_files, starter_suites
+from handoff.checks.frameworks import STARTERS, read_proposal, starter_files, starter_suites
 
 
 @pytest.mark.parametrize("name", STARTERS)

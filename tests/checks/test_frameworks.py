@@ -7,7 +7,7 @@ import os
 import pytest
 
 from handoff.base.errors import ConfigError, UserError
-from handoff.checks.frameworks.frameworks import find_suites, need_suites
+from handoff.checks.frameworks import find_suites, need_suites
 from handoff.checks.suite import suite_of
 
 

@@ -1,27 +1,30 @@
-"""The test frameworks, one row each: how it is recognised and run, where its results are, who reads them, and what it
-means when it wrote none."""
+"""The test frameworks, one row each, the suites a folder holds, and a first suite for a project that has none."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 from functools import lru_cache
 
+from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.frameworks.scripts import node_line, runner, script
+from handoff.checks.node_scripts import node_line, runner, script
 from handoff.checks.readers import json_reports as own
 from handoff.checks.readers import text_reports as text
 from handoff.checks.readers import xml_reports as xml
-from handoff.checks.readers.silence import not_built, not_loaded, nothing_ran
-from handoff.checks.suite import EXIT, UNITTEST, Folder, Suite, text_of
+from handoff.checks.suite import EXIT, UNITTEST, Folder, Suite, is_entered, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from handoff.checks.readers.found import RunOutput
-    from handoff.checks.results import Case
+    from handoff.checks.results import Case, RunOutput
 
     Reader = Callable[[RunOutput], list[Case]]
+    FileReader = Callable[[str], str | None]
+
 
 _PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "requirements.txt", "conftest.py")
 _PYTHON_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
@@ -66,7 +69,7 @@ class Framework(Record):
     results: str
     tests: tuple[str, ...]
     reader: Reader | None = None
-    silence: Reader = nothing_ran
+    silence: Reader = text.nothing_ran
     files: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     environment: Callable[[Folder], dict[str, str]] = lambda folder: {}  # noqa: ARG005 - most need none
@@ -190,7 +193,7 @@ def _script_row(
     line: Callable[[Folder], str],
     reader: Reader | None = None,
     results: str = "",
-    silence: Reader = nothing_ran,
+    silence: Reader = text.nothing_ran,
 ) -> Framework:
     return Framework(
         name=name,
@@ -218,7 +221,7 @@ FRAMEWORKS = (
     _script_row("node", node_line, own.node),
     _script_row("vitest", runner("vitest"), own.jest, "jest"),
     _script_row("jest", runner("jest"), own.jest),
-    _script_row("mocha", runner("mocha"), own.mocha, silence=not_loaded),
+    _script_row("mocha", runner("mocha"), own.mocha, silence=text.not_loaded),
     _script_row("pnpm", script("pnpm-lock.yaml", "pnpm test --silent"), results=EXIT),
     _script_row("yarn", script("yarn.lock", "yarn -s test"), results=EXIT),
     _script_row("npm", script("", "npm test --silent"), results=EXIT),
@@ -239,7 +242,7 @@ FRAMEWORKS = (
         line=_nextest,
         results="junit",
         reader=xml.junit,
-        silence=not_built,
+        silence=text.not_built,
         files=("**/target/nextest/handoff/junit.xml",),
         tests=_RUST_TESTS,
     ),
@@ -258,7 +261,7 @@ FRAMEWORKS = (
         line=_dotnet,
         results="trx",
         reader=xml.trx,
-        silence=not_built,
+        silence=text.not_built,
         tests=("**/*Tests/**", "**/*.Tests/**", "**/*Test/**", "**/*Tests.cs", "**/*Test.cs"),
     ),
     Framework(
@@ -276,7 +279,7 @@ FRAMEWORKS = (
         line=_phpunit,
         results="junit",
         reader=xml.junit,
-        silence=not_built,
+        silence=text.not_built,
         tests=("tests/", "**/*Test.php", "phpunit.xml", "phpunit.xml.dist"),
         links=("vendor",),
     ),
@@ -290,3 +293,182 @@ FRAMEWORKS = (
 )
 BY_NAME = {row.name: row for row in FRAMEWORKS}
 BY_READER = {row.results: row for row in reversed(FRAMEWORKS)}
+
+
+_DEPTH = 4
+_CONFIG_KEYS: dict[str, Any] = {
+    **dict.fromkeys(("command", "folder", "framework", "results"), str),
+    **dict.fromkeys(("files", "tests", "links", "keep"), list),
+    "environment": dict,
+    "timeout": (int, float),
+}
+
+
+def find_suites(
+    top: str, *, configured: Mapping[str, Any] | None = None, path: str = "config.toml"
+) -> tuple[Suite, ...]:
+    """The suites of the tree at `top`, by folder. What is configured wins, and then nothing is guessed."""
+    if configured:
+        return tuple(_configured(name, values, path) for name, values in configured.items())
+    found: list[Suite] = []
+    _look(top, "", frozenset((ANY,)), found)
+    if not found:
+        last = (row.suite(Folder(top, "")) for row in FRAMEWORKS if row.family == ANY)
+        found = [suite for suite in last if suite is not None]
+    return tuple(found)
+
+
+def need_suites(
+    top: str, *, configured: Mapping[str, Any] | None = None, path: str = "config.toml"
+) -> tuple[Suite, ...]:
+    """Like `find_suites`, but none is an error that tells how to name one."""
+    found = find_suites(top, configured=configured, path=path)
+    if not found:
+        raise UserError(
+            f"No test suite was found in {top}.",
+            f'Name it in {path}, for example:\n\n[checks.unit]\ncommand = "pytest --junitxml={{results}}"\n'
+            'results = "junit"\ntests = ["tests/"]\n',
+        )
+    return found
+
+
+def _look(top: str, relative: str, done: frozenset[str], found: list[Suite]) -> None:
+    """Look here, then below; a language that has its suite here is not looked for again further down."""
+    folder = Folder(top, relative)
+    for row in FRAMEWORKS:
+        suite = None if row.family in done else row.suite(folder)
+        if suite is not None:
+            found.append(suite)
+            done |= {row.family}
+    if relative.count("/") + bool(relative) >= _DEPTH:
+        return
+    for name in sorted(folder.folders):
+        if is_entered(name):
+            _look(top, f"{relative}/{name}" if relative else name, done, found)
+
+
+def _configured(name: str, values: Any, path: str) -> Suite:
+    """A suite a person wrote down, checked key by key."""
+    where = f"{path}: [checks.{name}]"
+    if not isinstance(values, dict) or not isinstance(values.get("command"), str) or not values["command"].strip():
+        raise ConfigError(f"{where} needs a command.", f'For example: [checks.{name}]\ncommand = "make test"')
+    for key, value in values.items():
+        kind = _CONFIG_KEYS.get(key)
+        if kind is None:
+            raise ConfigError(f"{where} has an unknown key '{key}'.", f"Known keys: {', '.join(sorted(_CONFIG_KEYS))}.")
+        right = isinstance(value, kind) and not isinstance(value, bool)
+        if not right or (kind is list and not all(isinstance(item, str) for item in value)):
+            raise ConfigError(
+                f"{where}: '{key}' has a value of the wrong kind: {value!r}.", "See: handoff help docs/howto/checks.md"
+            )
+    files = tuple(values.get("files", ()))
+    results = values.get("results") or ("junit" if files or "{results}" in values["command"] else EXIT)
+    if results not in BY_READER:
+        raise ConfigError(f"{where}: there is no reader '{results}'.", f"Readers: {', '.join(sorted(BY_READER))}.")
+    folder = os.path.normpath(values.get("folder", "")).strip("/")
+    if folder == ".." or folder.startswith("../"):
+        raise ConfigError(f"{where}: the folder lies outside the project.", "Name it from the project's top.")
+    environment = tuple((str(key), str(value)) for key, value in values.get("environment", {}).items())
+    return Suite(
+        name=name,
+        framework=values.get("framework") or results,
+        folder="" if folder == "." else folder,
+        command=values["command"],
+        results=results,
+        tests=tuple(values.get("tests", ())),
+        files=files,
+        environment=environment,
+        links=tuple(values.get("links", ())),
+        keep=tuple(values.get("keep", ())),
+        timeout=float(values.get("timeout", 0)),
+    )
+
+
+_LINE = re.compile(r"^\s*(?:[-*]\s*)?suite:\s*`?([\w-]+)`?\s*$", re.IGNORECASE | re.MULTILINE)
+_PACKAGE = "package.json"
+_IGNORE = ".gitignore"
+
+
+class Starter(Record):
+    """One kind of suite to begin with: the program it needs, its files, what git shall ignore, and a test by which it is known again."""
+
+    program: str
+    files: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...]
+    sample: tuple[str, str]
+
+
+STARTERS = {
+    "pytest": Starter(
+        "pytest",
+        (("pytest.ini", "[pytest]\ntestpaths = tests\n"),),
+        ("__pycache__/", ".pytest_cache/"),
+        ("tests/test_it.py", "def test_it():\n    pass\n"),
+    ),
+    "unittest": Starter(
+        "python3",
+        (("tests/__init__.py", ""),),
+        ("__pycache__/",),
+        ("tests/test_it.py", "import unittest\n"),
+    ),
+    "node": Starter("node", ((_PACKAGE, ""),), ("node_modules/",), ("test/it.test.js", "")),
+    "go": Starter("go", (("go.mod", "module {name}\n\ngo 1.19\n"),), (), ("it_test.go", "package it\n")),
+    "cargo": Starter(
+        "cargo",
+        (
+            ("Cargo.toml", '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n'),
+            ("src/lib.rs", ""),
+        ),
+        ("target/",),
+        ("tests/it.rs", ""),
+    ),
+}
+
+
+def read_proposal(text: str) -> str:
+    """The suite a list of tests asks for by a line `suite: NAME`; nothing where there is none."""
+    found = _LINE.search(text)
+    return found[1].lower() if found else ""
+
+
+def starter_files(name: str, *, project: str, read: FileReader) -> dict[str, str]:
+    """The files that make this suite, beside what the project has already."""
+    made = STARTERS[name]
+    words = re.sub(r"[^a-z0-9]+", "_", project.lower()).strip("_") or "project"
+    found = {
+        path: text.replace("{name}", words if words[0].isalpha() else f"p_{words}")
+        for path, text in made.files
+        if read(path) is None
+    }
+    if _PACKAGE in dict(made.files):
+        found[_PACKAGE] = _package(read(_PACKAGE), words)
+    ignored = read(_IGNORE) or ""
+    more = [line for line in made.ignored if line not in ignored.splitlines()]
+    if more:
+        found[_IGNORE] = ignored + ("\n" if ignored and not ignored.endswith("\n") else "") + "\n".join(more) + "\n"
+    return found
+
+
+def _package(text: str | None, name: str) -> str:
+    """package.json with a line for `test`; what stood there stays."""
+    try:
+        read = json.loads(text or "{}")
+    except ValueError:
+        read = {}
+    known = read if isinstance(read, dict) else {}
+    start = {} if text else {"name": name.replace("_", "-"), "private": True, "type": "module"}
+    return (
+        json.dumps({**start, **known, "scripts": {**(known.get("scripts") or {}), "test": "node --test"}}, indent=2)
+        + "\n"
+    )
+
+
+def starter_suites(name: str, files: dict[str, str]) -> tuple[Suite, ...]:
+    """The suite as it will be found in a project with these files and a first test."""
+    with tempfile.TemporaryDirectory() as top:
+        for path, text in (*files.items(), STARTERS[name].sample):
+            whole = os.path.join(top, path)
+            os.makedirs(os.path.dirname(whole), exist_ok=True)
+            with open(whole, "w", encoding="utf-8") as file:
+                file.write(text)
+        return find_suites(top)

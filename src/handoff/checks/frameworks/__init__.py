@@ -1,1 +1,0 @@
-"""Test frameworks: how one is recognised and run."""
