@@ -25,6 +25,9 @@ class Desk:
     def run(self, task: str, *lines: str, dump=()) -> str:
         """Let a session run these lines and report; how its task stands then. What the session said is kept."""
         self.cli("dump", "--task", task, "--next", f"Do {task}.", *dump)
+        return self.again(task, *lines)
+
+    def again(self, task: str, *lines: str) -> str:
         acts = [{"run": line} for line in (*lines, handoff("task", "done", "--summary", "done"))]
         script = write_script(str(self.tmp / f"{task}.toml"), *acts)
         end = self.cli("session", "start", task, "--agent", "scripted", "--with", script, "--json").json
@@ -53,6 +56,20 @@ def test_a_session_that_empties_gitignore_waits_for_a_person_who_sees_exactly_th
     assert "draft.txt" in desk.said, "what the person has not committed is still there for sessions"
     assert "is done" in cli("answer", "greedy", "yes").out
     assert (repo.read(".gitignore"), repo.read("b.txt")) == ("", "b\n")
+
+
+def test_a_later_yes_to_another_question_does_not_approve_a_change_that_was_refused(repo, cli, tmp_path):
+    desk = Desk(repo, cli, tmp_path)
+    assert desk.run("greedy", ": > .gitignore") == "gated", desk.said
+    cli("answer", "greedy", "no", "leave .gitignore as it is")
+    cli("retry", "greedy")
+    repo.write("a.txt", "mine, not committed\n")
+    assert desk.again("greedy", "printf '.env\\n*.log\\n' > .gitignore", "echo b > a.txt") == "gated", desk.said
+    assert "you had edited it without a commit" in cli("gate", "show", "greedy").out
+    repo.git("commit", "-qm", "mine", "a.txt")
+    assert "is done" in cli("answer", "greedy", "yes").out
+    assert desk.run("same", ": > .gitignore") == "gated", "exactly what was refused"
+    assert repo.read(".gitignore") == ".env\n*.log\n"
 
 
 def test_a_task_that_names_gitignore_lands_it_and_the_persons_own_rules_go_on_to_hold_their_files_back(desk):

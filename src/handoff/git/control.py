@@ -115,6 +115,11 @@ class Trust:
         """A person is shown these changes of the work `name`; their yes will mean exactly these."""
         self._write("asked", name, {one.path: one.mark for one in found})
 
+    def forget(self, name: str) -> None:
+        """The work `name` is judged anew: what a person was shown of it before is no longer asked."""
+        if name in self._read().get("asked", {}):
+            self._write("asked", name, {})
+
     def say_yes(self, name: str) -> None:
         """The person has said yes to what they were shown of the work `name`."""
         known = self._read()

@@ -81,6 +81,7 @@ def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork
     Told are the branch's new tip, the commits it holds now (only their clones and branches may go) and the branch itself.
     """
     member = judged.member
+    Trust(snapshot_store.place.project).forget(member.name)  # a person may have said no to what it was before
     members = _members(app, snapshot_store, task, member)
     if not members:
         return {"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto}
