@@ -8,7 +8,8 @@ import tomllib
 import pytest
 
 from handoff.base.errors import UserError
-from handoff.engine.clients.pieces import BLOCK, TOOLS, WHOLE, Piece, put, take
+from handoff.engine.clients import json_edit
+from handoff.engine.clients.pieces import BLOCK, HOOKS, TOOLS, WHOLE, Piece, put, take
 
 VALUE = {"command": "/usr/bin/handoff", "args": ["mcp"], "env": {"HANDOFF_HOME": "/h"}}
 OURS = Piece(TOOLS, "config.toml", "user", "tools", json.dumps(VALUE), "mcp_servers")
@@ -129,6 +130,57 @@ def test_in_json_too_what_was_added_to_our_entry_stays_and_what_was_changed_is_t
     assert "in another way" in changed.left
     assert "changed since" in take(moved, changed.text).left
     assert json.loads(take(JSON, text).text) == json.loads(theirs)
+
+
+COMMENTED = {
+    "at the top": '// {"of": "mine"}\n{\n  "a": 1\n}\n',
+    "behind the last": '{\n  "a": 1 // "not, a } string\n  /* and\n   * more */\n}\n',
+    "in an empty object": "{\n  // nothing, yet\n}\n",
+    "other servers": '{\n  "mcpServers": {\n    "x": {"url": "http://x"} // mine, "too"\n  }, // of it\n  "b": [1 /* one */, 2]\n}\n',
+    "our own are first": '{\n  "mcpServers": {\n    // mine\n    "x": {}\n  }\n}\n',
+    "windows": '{\r\n  "a": "//no /* comment", // one\r\n  "b": 2 // two\r\n}\r\n',
+}
+
+
+def _comments(text):
+    return "".join(sign for sign, other in zip(text, json_edit.plain(text), strict=True) if sign != other)
+
+
+@pytest.mark.parametrize("theirs", COMMENTED.values(), ids=COMMENTED)
+@pytest.mark.parametrize("kind", [TOOLS, HOOKS])
+def test_comments_of_a_client_that_allows_them_stay_with_our_entry_and_after_it(theirs, kind):
+    piece = JSON._replace(path="x/.gemini/settings.json", kind=kind, detail="gemini" if kind == HOOKS else JSON.detail)
+    text = put(piece, theirs).text
+    before, after = (json.loads(json_edit.plain(one)) for one in (theirs, text))
+    servers = {**before.get("mcpServers", {}), "handoff": VALUE}
+    assert after == {**before, **({"hooks": after.get("hooks")} if kind == HOOKS else {"mcpServers": servers})}
+    assert _comments(text) == _comments(theirs)
+    assert put(piece, text, piece).text == text
+    assert take(piece, text).text == theirs
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ('{"handoff": 1, // ours\n "b": 2 // mine\n}', '{// ours\n "b": 2 // mine\n}'),
+        ('{"a": 0, // mine\n "handoff": 1, "b": 2}', '{"a": 0, // mine\n "b": 2}'),
+        ('{"a": 0, // mine\n "handoff": 1}', '{"a": 0 // mine\n }'),
+        ('{"a": 0 /* mine, */, "handoff": 1}', '{"a": 0 /* mine, */ }'),
+        ('{/* mine */ "handoff": 1}', "{/* mine */ }"),
+        ('{"handoff": 1 // mine\n}', "{ // mine\n}"),
+    ],
+)
+def test_comments_beside_a_part_that_is_cut_out_stay(text, rest):
+    after = json_edit.cut(text, 0, lambda one: one.key == "handoff")
+    assert after == rest
+    assert json.loads(json_edit.plain(after)) == {
+        k: v for k, v in json.loads(json_edit.plain(text)).items() if k != "handoff"
+    }
+
+
+def test_a_comment_where_the_client_does_not_allow_one_is_an_error():
+    with pytest.raises(UserError, match="is not valid JSON"):
+        put(JSON._replace(path=".claude.json"), "{} // mine\n")
 
 
 def test_lines_a_person_wrote_between_the_marks_stay():

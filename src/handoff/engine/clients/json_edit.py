@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_SIGN = re.compile(r"[^\r\n]")
 
 
 class JsonMember(Record):
@@ -26,6 +29,7 @@ class JsonMember(Record):
 
 def parts(text: str, at: int) -> list[JsonMember]:
     """The parts of the object or array that begins at `at`; ValueError where the text is not JSON."""
+    text = plain(text)
     closing = {"{": "}", "[": "]"}[text[at]]
     found: list[JsonMember] = []
     at = _skip(text, at + 1)
@@ -45,7 +49,7 @@ def parts(text: str, at: int) -> list[JsonMember]:
 
 def find(text: str, *keys: str) -> JsonMember | None:
     """The member that a path of keys leads to, from the top of the document."""
-    at = _skip(text, 0)
+    at = _skip(plain(text), 0)
     found = None
     for key in keys:
         if text[at : at + 1] != "{":
@@ -64,34 +68,50 @@ def add(text: str, container: int, value: Any, *, key: str = "", depth: int = 0)
     margin = unit * (depth + 1)
     body = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", "\n" + margin)
     new = f"{json.dumps(key, ensure_ascii=False)}: {body}" if key else body
-    if existing:
-        end = existing[-1].end
-        return f"{text[:end]},\n{margin}{new}{text[end:]}"
-    close = _skip(text, container + 1)
-    return f"{text[: container + 1]}\n{margin}{new}\n{unit * depth}{text[close:]}"
+    end = existing[-1].end if existing else container + 1
+    close = _skip(plain(text), end)
+    comments = text[end:close].rstrip()
+    space = text[end + len(comments) : close] if existing else f"\n{unit * depth}"
+    return f"{text[:end]}{',' if existing else ''}{comments}\n{margin}{new}{space}{text[close:]}"
 
 
 def cut(text: str, container: int, wanted: Callable[[JsonMember], bool]) -> str:
-    """The text without the parts that are `wanted` gone."""
-    found = parts(text, container)
-    for index in range(len(found) - 1, -1, -1):
-        if not wanted(found[index]):
-            continue
-        if index:
-            text = text[: found[index - 1].end] + text[found[index].end :]
-        elif len(found) > 1:
-            text = text[: found[0].begin] + text[found[1].begin :]
-        else:
-            close = _skip(text, found[0].end)
-            text = text[: container + 1] + text[close:]
-        del found[index]
+    """The text without the parts that are `wanted` gone; comments beside them stay."""
+    for index in range(len(parts(text, container)) - 1, -1, -1):
         found = parts(text, container)
+        if wanted(found[index]):
+            previous = found[index - 1].end if index else container + 1
+            text = _without(text, previous, found[index], is_first=index == 0)
     return text
+
+
+def _without(text: str, previous: int, part: JsonMember, *, is_first: bool) -> str:
+    bare = plain(text)
+    after = _skip(bare, part.end)
+    if bare[after] == ",":
+        return text[: part.begin] + text[after + 1 :].lstrip()
+    comma = part.begin if is_first else bare.index(",", previous)
+    gap, tail = text[previous:comma] + text[comma + 1 : part.begin], text[part.end : after]
+    if is_first and not gap.strip() and not tail.strip():
+        gap = tail = ""
+    elif not gap.strip() or "\n" in tail:
+        gap = gap.rstrip()
+    return text[:previous] + gap + tail + text[after:]
+
+
+def plain(text: str) -> str:
+    """The text with spaces instead of comments, so that every place in it is the same."""
+    return _COMMENT.sub(lambda found: found[1] or _SIGN.sub(" ", found[0]), text)
+
+
+def top(text: str) -> int:
+    """Where the object of a document begins."""
+    return plain(text).index("{")
 
 
 def indent_of(text: str) -> str:
     """The document's own step of indentation; two spaces where it has none."""
-    for line in text.split("\n")[1:]:
+    for line in plain(text).split("\n")[1:]:
         bare = line.lstrip(" \t")
         if bare and bare != line and not bare.startswith("}"):
             return line[: len(line) - len(bare)]

@@ -137,7 +137,7 @@ def _with_entry(piece: Piece, text: str, there: dict[str, Any], wanted: dict[str
         return _checked(piece, text, toml_edit.add(text, place, wanted), wanted)
     after = _without_entry(piece, text) if there else text if text.strip() else "{}\n"
     if json_edit.find(after, piece.key) is None:
-        after = json_edit.add(after, after.index("{"), {}, key=piece.key)
+        after = json_edit.add(after, json_edit.top(after), {}, key=piece.key)
     held = json_edit.find(after, piece.key)
     assert held is not None  # noqa: S101 - it has just been put there
     return _checked(piece, text, json_edit.add(after, held.value_begin, wanted, key=_NAME, depth=1), wanted)
@@ -151,7 +151,7 @@ def _without_entry(piece: Piece, text: str) -> str:
     after = json_edit.cut(text, held.value_begin, lambda one: one.key == _NAME)
     held = json_edit.find(after, piece.key)
     if held is not None and not held.value:
-        after = json_edit.cut(after, after.index("{"), lambda one: one.key == piece.key)
+        after = json_edit.cut(after, json_edit.top(after), lambda one: one.key == piece.key)
     return _checked(piece, text, after, None)
 
 

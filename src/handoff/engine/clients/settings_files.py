@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TAG = "# added by handoff"
 PROJECT, USER = "project", "user"
+_WITH_COMMENTS = (".gemini/settings.json", "opencode.json")
+"""Files in which their client allows comments; for the others a comment makes the file unreadable."""
 
 
 class HookPlace(Record):
@@ -62,14 +64,14 @@ def with_hooks(path: str, before: str, *, agent: str, scope: str) -> str:
         return before
     text = _without(text)
     if not PLACES[agent].grouped and json_edit.find(text, "version") is None:
-        text = json_edit.add(text, _top(text), 1, key="version")
+        text = json_edit.add(text, json_edit.top(text), 1, key="version")
     hooks = json_edit.find(text, "hooks")
     if hooks is None:
-        text = json_edit.add(text, _top(text), {}, key="hooks")
+        text = json_edit.add(text, json_edit.top(text), {}, key="hooks")
     for event, additions in wanted.items():
         for addition in additions:
             text = _add_entry(text, event, addition)
-    json.loads(text)
+    _check(path, text, wanted)
     return text
 
 
@@ -157,7 +159,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def _own(text: str) -> dict[str, Any]:
-    hooks = json.loads(text).get("hooks") or {}
+    hooks = json.loads(json_edit.plain(text)).get("hooks") or {}
     found = {
         event: [entry for entry in entries if _is_ours(entry)]
         for event, entries in hooks.items()
@@ -176,7 +178,7 @@ def _without(text: str) -> str:
         for path in (("hooks", event), ("hooks",)):
             empty, held = json_edit.find(text, *path), json_edit.find(text, *path[:-1])
             if empty is not None and not empty.value:
-                begin = held.value_begin if held else _top(text)
+                begin = held.value_begin if held else json_edit.top(text)
                 text = json_edit.cut(text, begin, lambda one, key=path[-1]: one.key == key)  # type: ignore[misc]
     return text
 
@@ -214,16 +216,12 @@ def _check(path: str, text: str, wanted: dict[str, Any]) -> None:
 def json_object(path: str, text: str) -> dict[str, Any]:
     """The settings in a file; an error that names it where they are none."""
     try:
-        value = json.loads(text)
+        value = json.loads(json_edit.plain(text) if path.endswith(_WITH_COMMENTS) else text)
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}.", "Fix the file; nothing was changed.") from error
     if not isinstance(value, dict):
         raise UserError(f"{path} does not hold a JSON object.", "Fix the file; nothing was changed.")
     return value
-
-
-def _top(text: str) -> int:
-    return text.index("{")
 
 
 def _text(path: str) -> str:

@@ -148,26 +148,21 @@ def undo(app: App, *, top: str) -> Iterator[str]:
             ledger.forget(app)
 
 
-def put_alone(app: App, found: list[Piece]) -> list[ledger.FileEdit]:
-    """Put these pieces in and nothing else; all their files are read and understood before the first is written."""
+def change_alone(app: App, found: list[Piece], *, out: bool) -> list[ledger.FileEdit]:
+    """Put these pieces in and nothing else, or take them `out`, also those that somebody else's setup wrote.
+
+    All their files are read and understood before the first is written.
+    """
+    plan_edit = ledger.plan_take_pieces if out else ledger.plan_put
     app.open_home()
     with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
         held = ledger.load(app)
-        edits = [ledger.plan_put(held, path, group) for path, group in _by_file(found).items()]
+        edits = [plan_edit(held, path, group) for path, group in _by_file(found).items()]
         for edit in edits:
-            if edit.changes:
+            if out:
+                ledger.take(app, held, edit)
+            elif edit.changes:
                 ledger.put(app, held, edit)
-    return edits
-
-
-def take_alone(app: App, found: list[Piece]) -> list[ledger.FileEdit]:
-    """Take these pieces out, also those that somebody else's setup wrote."""
-    app.open_home()
-    with locked(os.path.join(app.settings.home, "setup.lock"), what="setup"):
-        held = ledger.load(app)
-        edits = [ledger.plan_take_pieces(held, path, group) for path, group in _by_file(found).items()]
-        for edit in edits:
-            ledger.take(app, held, edit)
     return edits
 
 

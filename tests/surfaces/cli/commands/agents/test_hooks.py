@@ -249,7 +249,7 @@ def test_a_command_that_a_client_added_to_our_group_stays(cli, repo):
 
 
 def test_one_settings_file_that_cannot_be_read_does_not_hide_the_others(cli, repo):
-    repo.write(".gemini/settings.json", "{ // a comment\n}")
+    repo.write(".gemini/settings.json", "{ a: 1 // a comment\n}")
     answer = cli("setup", "hooks", "status", "--project", "--json", code=1)
     problems = {row["agent"]: row["problem"] for row in answer.json}
     assert ".gemini/settings.json is not valid JSON" in problems.pop("gemini")

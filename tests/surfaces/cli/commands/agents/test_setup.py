@@ -202,7 +202,7 @@ def test_running_it_again_repairs_what_was_lost(machine):
 
 
 def test_one_file_that_cannot_be_read_is_named_and_does_not_stop_the_others(machine):
-    bad = "{ // a comment\n}"
+    bad = "{ a: 1 // a comment\n}"
     machine.write(".gemini/settings.json", bad)
     machine.write(".codex/config.toml", "model = \n")
     shown = machine.cli("setup", "--dry-run").out

@@ -37,8 +37,8 @@ def _hooks(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "status":
         return _status(ctx, arguments)
     scope = arguments.scope or settings_files.USER
-    act = setup.put_alone if arguments.verb == "install" else setup.take_alone
-    (edit,) = act(ctx.app, [hooks_of(ctx.app, arguments.agent, scope)])
+    out = arguments.verb != "install"
+    (edit,) = setup.change_alone(ctx.app, [hooks_of(ctx.app, arguments.agent, scope)], out=out)
     path, changed = edit.path, edit.changes
     ctx.out.data({"agent": arguments.agent, "scope": scope, "path": path, "changed": changed})
     if arguments.verb == "install":

@@ -26,8 +26,8 @@ def _instructions(ctx: Context, arguments: Namespace) -> int:
     top = find_top(ctx.settings.here)
     if top is None:
         raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
-    act = setup.take_alone if arguments.remove else setup.put_alone
-    edits = [edit for edit in act(ctx.app, instructions.pieces_for(top)) if edit.changes or edit.before is not None]
+    edits = setup.change_alone(ctx.app, instructions.pieces_for(top), out=arguments.remove)
+    edits = [edit for edit in edits if edit.changes or edit.before is not None]
     ctx.out.data([{"path": os.path.relpath(edit.path, top), "what": _what(edit)} for edit in edits])
     for edit in edits:
         ctx.out.line(f"{os.path.relpath(edit.path, top)}: {_what(edit)}")
