@@ -13,7 +13,7 @@ from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
-from handoff.store.server import functions
+from handoff.store.server import call_statement, load_functions
 
 MOMENTS = (
     "seq", "at", "created_at", "changed_at", "started_at", "ended_at", "seen_at", "held_since", "lease_until", "busy_seconds",
@@ -40,7 +40,7 @@ class PlainConnection:
     def at_once(self, name, values, scopes=()):
         assert not scopes
         said = {**values(), "numbers": "{}", "whole": "{}", "shift": 0.0}
-        return self.connection.execute(functions.call_words(self.known[name], "handoff"), said).fetchall()
+        return self.connection.execute(call_statement(self.known[name], "handoff"), said).fetchall()
 
     def rows_read(self):
         """Of tasks, in this transaction."""
@@ -193,7 +193,7 @@ def test_a_claim_on_a_young_database_reads_few_rows_whatever_the_connection_says
     who, limits = SessionIdentity("new", host="here", agent="codex", kind="agent"), ClaimLimits(2)
     asked = leases.wishes_of(who, project="", role="", limits=limits)
     with psycopg.connect(server.url, row_factory=dict_row) as connection:
-        plain = PlainConnection(connection, functions.load(database._version))
+        plain = PlainConnection(connection, load_functions(database._version))
         assert leases.has_next(plain, who=who, limits=limits)
         assert plain.rows_read() < 10
         claims = leases.claim_at_once(plain, who=who, asked=asked, lease_seconds=9.0, scopes=())
@@ -206,7 +206,7 @@ def test_a_claim_on_a_young_database_reads_few_rows_whatever_the_connection_says
 def test_only_the_functions_of_this_schema_are_there(server):
     empty(server.url)
     database = server.open()
-    names = {function.name for function in functions.load(database._version).values()}
+    names = {function.name for function in load_functions(database._version).values()}
     with database.transaction() as transaction:
         made = transaction.driver.execute(
             "SELECT proname AS name FROM pg_proc WHERE pronamespace = 'handoff'::regnamespace"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoff.base.errors import ConfigError, UserError
-from handoff.workflows import graph, library, reader
+from handoff.workflows import graph, library
 from handoff.workflows.model import DONE, OUTCOMES
 
 GOOD = """\
@@ -46,7 +46,7 @@ def nothing(name: str) -> tuple[str, str]:
 
 
 def problems(text: str) -> list[tuple[int, str]]:
-    _, found = reader.problems_of("w.toml", text, nothing)
+    _, found = library.problems_of("w.toml", text, nothing)
     return [(problem.line, problem.fault) for problem in found]
 
 
@@ -65,7 +65,7 @@ def test_the_packaged_workflows_are_right_and_can_be_drawn(name, tmp_path):
 
 
 def test_a_good_file_is_read_as_it_says():
-    workflow = reader.read("w.toml", nothing, text=GOOD)
+    workflow = library.read("w.toml", nothing, text=GOOD)
     build, look = workflow.phases
     assert build.next == {"ok": "look", "failed": "build"}
     assert look.next == {"approved": DONE, "changes": "build"}
@@ -113,7 +113,7 @@ def test_a_mistake_is_named_with_its_line(old, new, line, fault):
 def test_every_mistake_is_told_at_once():
     text = GOOD.replace('check = "command"', 'check = "x"').replace('ok = "look"', 'ok = "nowhere"') + "more = 1\n"
     with pytest.raises(ConfigError) as caught:
-        reader.read("w.toml", nothing, text=text)
+        library.read("w.toml", nothing, text=text)
     assert caught.value.message.count("w.toml:") >= 2
 
 
@@ -135,20 +135,20 @@ def test_a_prompt_is_found_beside_the_workflow_first(tmp_path):
     assert workflow.phase("green").prompt.startswith("You make one failing test pass")
     kept = library.prompts_of(workflow)
     assert (
-        reader.read("x.toml", library.frozen_prompts(kept), text=workflow.text).phase("red").prompt.startswith("Mine")
+        library.read("x.toml", library.frozen_prompts(kept), text=workflow.text).phase("red").prompt.startswith("Mine")
     )
 
 
 @given(st.text(max_size=400))
 def test_any_text_is_a_workflow_or_a_list_of_problems(text):
-    workflow, found = reader.problems_of("w.toml", text, nothing)
+    workflow, found = library.problems_of("w.toml", text, nothing)
     assert found or workflow.phases
     assert all(problem.line >= 1 for problem in found)
 
 
 @given(st.lists(st.sampled_from(GOOD.splitlines(keepends=True)), max_size=30))
 def test_shuffled_lines_never_crash_the_reader(lines):
-    reader.problems_of("w.toml", "".join(lines), nothing)
+    library.problems_of("w.toml", "".join(lines), nothing)
 
 
 def test_every_check_leads_somewhere():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 # How a session may come out; `reading.endings` decides which it is, and nobody else. Only FAILED is charged to the agent.
 OK, FAILED, STOPPED = "ok", "failed", "stopped"
@@ -263,3 +265,40 @@ def at_least(version: str, floor: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...]:
     digits = ("".join(c for c in part if c.isdigit()) for part in version.partition("-")[0].split("."))
     return tuple(int(part) for part in digits if part)
+
+
+# Reading a client's output: one JSON value a line where it prints JSON, plain text otherwise.
+
+
+_LONGEST = 2000
+
+
+def parse_line(line: str) -> dict[str, Any]:
+    """The JSON object of a line; an empty one for anything else, because clients print warnings between their events."""
+    text = line.strip()
+    if not text.startswith("{"):
+        return {}
+    try:
+        value = loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: Any) -> str:
+    """A message as one short text, whatever shape a client gives it."""
+    if isinstance(value, str):
+        return value[:_LONGEST]
+    if isinstance(value, dict):
+        for key in ("message", "text", "data", "error", "name"):
+            if value.get(key):
+                return text_of(value[key])
+        return ""
+    if isinstance(value, list):
+        return " ".join(filter(None, (text_of(item) for item in value)))[:_LONGEST]
+    return "" if value is None else str(value)[:_LONGEST]
+
+
+def number(value: Any) -> float:
+    """A number, or 0 for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

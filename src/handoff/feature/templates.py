@@ -1,4 +1,4 @@
-"""The words an assistant reads: packaged templates, the project's own versions of them, strict placeholders."""
+"""The text an assistant reads: packaged templates, the project's own versions of them, and the blocks that templates share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.feature import documents as papers
+from handoff.feature.folder import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from handoff.feature.folder import HandoffFolder
+    from handoff.feature.folder import Feature, HandoffFolder
 
 KINDS = ("generate", "start", "spec", "design", "tasks", "continue", "context")
 NAMES = (
@@ -75,3 +77,157 @@ def stamped_version(text: str) -> str:
 
 def without_stamp(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(_STAMP) else text
+
+
+_SOURCES = (
+    "README.md AGENTS.md CLAUDE.md docs/ Cargo.toml package.json pyproject.toml go.mod Makefile "
+    ".github/workflows/ src/ tests/"
+).split()
+_ADVISED, _OPTIONAL = ("README.md", "AGENTS.md"), ("docs/",)
+_MARKS = (
+    "Write one step a line: `- [ ] text` pending, `- [>] text` current (exactly one), `- [x] text` done, "
+    "`- [!] text  (blocked: why)`, `- [-] text  (dropped: why)`. Nothing else counts as a step: no tables, no `+`, "
+    "no `1)`, no headings with `# ` inside the plan."
+)
+
+
+def language(name: str) -> str:
+    """In which language the documents are written."""
+    return (
+        "## Language\n"
+        f"- Write the prose of the documents in {name}.\n"
+        "- Code, identifiers, paths, commands and settings stay as the project writes them.\n"
+        "- The headings of STATE.md stay in English: Current Step, Execution Plan, Completed Steps, Remaining Steps, "
+        "Known Issues, Risks, Architectural Notes, Drift Warnings. The boxes are never translated."
+    )
+
+
+def repository_language(name: str) -> str:
+    """For documents of the repository itself."""
+    return (
+        "## Language\n"
+        f"- Write in {name}, unless the repository's documents are in another language: then follow them.\n"
+        "- Code, identifiers, paths and commands stay as they are."
+    )
+
+
+def present_sources(root: str) -> list[str]:
+    """What the repository already tells a newcomer, in reading order."""
+    return [
+        name for name in _SOURCES if (os.path.isdir if name.endswith("/") else os.path.isfile)(os.path.join(root, name))
+    ]
+
+
+def missing_sources(root: str) -> tuple[list[str], list[str]]:
+    """(worth having, nice to have) among the sources that are absent."""
+    wanted = [name for name in _ADVISED if not os.path.isfile(os.path.join(root, name))]
+    return wanted, [name for name in _OPTIONAL if not os.path.isdir(os.path.join(root, name))]
+
+
+def generated_lines() -> set[str]:
+    """The lines that `init` writes into the scaffold about the repository; nobody's own words."""
+    names = [*_SOURCES, *_ADVISED, *_OPTIONAL]
+    return {"- nothing", *(f"- {name}" for name in names), *(f"- {name} (optional)" for name in names)}
+
+
+def bullets(items: list[str], *, none: str = "- nothing") -> str:
+    return "\n".join(f"- {item}" for item in items) or none
+
+
+def reading_list(root: str, feature: Feature, documents: tuple[str, ...], extra: list[str]) -> str:
+    """Paths from the project's top, in the order to read them."""
+    folder = os.path.relpath(feature.path, root)
+    names = [name for name in ("AGENTS.md", "README.md") if os.path.isfile(os.path.join(root, name))]
+    names += [name for name in extra if name not in names]
+    names += [f"{folder}/{name}" for name in documents if feature.has(name)]
+    return bullets([f"`{name}`" for name in names])
+
+
+def artifact_status(readiness: dict[str, str]) -> str:
+    """One line a document."""
+    return bullets([f"{name}: {readiness[name]}" for name in DOCUMENTS if name in readiness])
+
+
+def planning_rules() -> str:
+    return f"## How the plan is written\n{_MARKS}\nA step may carry its proof: `(check: command)`."
+
+
+def is_unplanned(readiness: dict[str, str]) -> bool:
+    """Whether there is no plan to carry out yet."""
+    return readiness.get("STATE.md") in (papers.MISSING, papers.SCAFFOLD)
+
+
+def start_mode(readiness: dict[str, str]) -> str:
+    """What a starting session is for, by what is there already."""
+    if not is_unplanned(readiness):
+        return (
+            "The plan is made. This session carries it out, beginning with the current step. Carry it out as it is; plan "
+            "again only where it contradicts the code, and say so first."
+        )
+    if readiness.get("SPEC.md") == papers.READY:
+        return "The spec is written, the plan is not. This session makes the plan from the spec, then carries it out."
+    return "Nothing is planned yet. This session makes the plan first, then carries it out: one session, two parts."
+
+
+def starting_rules(folder: str, program: str, readiness: dict[str, str]) -> str:
+    """What a starting session does: it makes the documents that are missing, if any, and then works."""
+    work = working_rules(folder, program)
+    if not is_unplanned(readiness):
+        return work
+    written = [name for name in ("SPEC.md", "DESIGN.md") if readiness.get(name) == papers.READY]
+    steps = ["Read FEATURE.md: it is the person's wish. Keep its intent, do not edit it."]
+    if written:
+        there = (
+            "is there: it is the truth, do not write it"
+            if len(written) == 1
+            else "are there: they are the truth, do not write them"
+        )
+        steps.append(f"{' and '.join(written)} {there} anew.")
+    if "SPEC.md" not in written:
+        steps.append(
+            f"Write `{folder}/SPEC.md`: what must be true, each requirement numbered and testable. What FEATURE.md leaves "
+            "open goes under *Open Questions*, with the assumption you go on with."
+        )
+    if "DESIGN.md" not in written:
+        steps.append(
+            f"Write `{folder}/DESIGN.md` when the change touches more than one part of the system; otherwise one sentence "
+            "there saying why none is needed."
+        )
+    instead = f", in place of `{papers.UNWRITTEN_SENTINEL}`" if readiness["STATE.md"] != papers.MISSING else ""
+    steps.append(
+        f"Write the plan in `{folder}/STATE.md` below the heading `# Execution Plan`{instead}: small steps, each done in one "
+        "sitting and leaving the project working; `[>]` on the first."
+    )
+    steps.append(
+        "Then go on with part two at once. Stop here only for a question that nobody but the person can answer."
+    )
+    made = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+    return (
+        f"### Part one: make what is missing\n{made}\n\n{_MARKS} A step may carry its proof: `(check: command)`.\n\n"
+        f"### Part two: carry the plan out\n{work}"
+    )
+
+
+def working_rules(folder: str, program: str) -> str:
+    """What a working session does after each step, and before it ends."""
+    return (
+        "1. Do the current step and nothing else. One step at a time.\n"
+        f"2. Prove it. If this machine has `{program}`: `{program} step done` runs the step's check, ticks the box with "
+        "the commit, and moves `[>]` on. It refuses on red: fix the cause, never the check.\n"
+        f"   Without it: run the check or the tests yourself, then edit `{folder}/STATE.md`: `[x]` on the step, "
+        "`[>]` on the next.\n"
+        "3. Commit only the files this step needed.\n"
+        "4. Go on with the next step until the plan is done or you are stuck. Stuck means: mark the step "
+        "`[!]` with `(blocked: why)` and stop.\n\n"
+        "## Rules\n"
+        "- Follow the patterns of the code that is there; keep its behaviour unless the step says otherwise.\n"
+        "- Fix causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
+        "- No unrelated refactoring, no dependency upgrades, no new architecture.\n"
+        "- Report only results you saw. Where you must assume, say so in SESSION.md.\n"
+        f"- {_MARKS}\n\n"
+        "## Before you stop, for any reason\n"
+        f"- `{folder}/STATE.md` tells the truth: what is done, which step is current, new risks.\n"
+        f"- Rewrite `{folder}/SESSION.md`: what was implemented, what is in progress, the next micro-step, what the next "
+        "session must know, open questions.\n"
+        f"- Decisions go to `{folder}/DECISIONS.md`, each with its reason."
+    )

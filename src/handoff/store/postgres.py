@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 
 from handoff.base.errors import Away, HandoffError, UserError
-from handoff.store import addresses, migrate
+from handoff.store import addresses, migrate, server
 from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
@@ -22,8 +22,7 @@ from handoff.store.database import (
     unfit,
     upgrade_conflict,
 )
-from handoff.store.server import connections, functions, locks
-from handoff.store.server.connections import LOCK_SECONDS
+from handoff.store.server import LOCK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +61,7 @@ class PostgresTransaction(OpenTransaction):
     ) -> list[Row] | None:
         """Behind a pooler, where each statement is a journey, for functions that leave nothing to the board: what would end
         one would end the whole transaction. Without a pooler statements go together, and one for several is quicker."""
-        if name not in functions.WHOLE or not connections.is_pooled(self._database.connection):
+        if name not in server.NEVER_STEP_BY_STEP or not server.is_pooled(self._database.connection):
             return None
         self.transaction(scopes=scopes)
         rows: list[Row] = self._database.call(name, values, scopes=scopes)
@@ -97,9 +96,9 @@ class PostgresDatabase:
         self._version = steps[-1].number if steps else migrate.VERSION
         self._texts = Statements(POSTGRES)
         self._queries: dict[str, bytes] = {}
-        self._functions: dict[str, tuple[bytes, functions.KnownColumns]] = {}
-        self._held: connections.Connection | None = None
-        self._lender = connections.lender(url)
+        self._functions: dict[str, tuple[bytes, server.KnownColumns]] = {}
+        self._held: server.Connection | None = None
+        self._lender = server.lender(url)
         self._lender.enter()
         try:
             found = self._found_version()
@@ -117,7 +116,7 @@ class PostgresDatabase:
     # --- opening ------------------------------------------------------------------------------
 
     @property
-    def connection(self) -> connections.Connection:
+    def connection(self) -> server.Connection:
         """The driver's own connection, for what must share a transaction; lent until the transaction ends."""
         if self._held is None:
             self._held = self._lender.take()
@@ -135,11 +134,11 @@ class PostgresDatabase:
         return addresses.weakness(self._url, host=host, encrypted=encrypted)
 
     def _words(self, error: Exception) -> str:
-        return connections.words(error, self._url)
+        return server.reason(error, self._url)
 
     def _found_version(self) -> int:
         try:
-            row = self.connection.execute(f"SELECT version FROM {locks.SCHEMA}.schema_version".encode()).fetchone()  # noqa: S608 - ours
+            row = self.connection.execute(f"SELECT version FROM {server.SCHEMA}.schema_version".encode()).fetchone()  # noqa: S608 - ours
         except (errors.UndefinedTable, errors.InvalidSchemaName):
             return 0
         return int(row["version"]) if row else 0
@@ -147,12 +146,12 @@ class PostgresDatabase:
     def _bring_up_to_date(self) -> None:
         connection = self.connection
         with connection.transaction():
-            connection.execute(connections.FOR_ONE.encode())
+            connection.execute(server.FOR_ONE.encode())
             # The first processes of a new database race for its schema; this lock outlives neither commit nor crash.
-            connection.execute(f"SELECT pg_advisory_xact_lock({locks.BOARD}, 0)".encode())
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {locks.SCHEMA}".encode())
+            connection.execute(f"SELECT pg_advisory_xact_lock({server.BOARD}, 0)".encode())
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.SCHEMA}".encode())
             connection.execute(
-                f"SELECT pg_advisory_xact_lock({locks.BOARD}, hashtext('{locks.SCHEMA}'))".encode()
+                f"SELECT pg_advisory_xact_lock({server.BOARD}, hashtext('{server.SCHEMA}'))".encode()
             )  # no writer of the older version is in the middle of something
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
             row = connection.execute("SELECT version FROM schema_version").fetchone()
@@ -178,15 +177,15 @@ class PostgresDatabase:
         for row in old:
             connection.execute(f"DROP FUNCTION {row['name']}".encode())
         numbers = {
-            "board": locks.BOARD,
-            "scope": locks.SCOPE,
-            "line": locks.LINE,
-            "schema": locks.SCHEMA,
+            "board": server.BOARD,
+            "scope": server.SCOPE,
+            "line": server.LINE,
+            "schema": server.SCHEMA,
             "version": self._version,
             "patience": f"{LOCK_SECONDS}s",
         }
-        for function in functions.load(self._version).values():
-            connection.execute(functions.create_words(function, self._texts, numbers).encode())
+        for function in server.load_functions(self._version).values():
+            connection.execute(server.create_statement(function, self._texts, numbers).encode())
 
     # --- transactions -------------------------------------------------------------------------
 
@@ -199,9 +198,11 @@ class PostgresDatabase:
         deadline = self.clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                settings = connections.FOR_ONE if connections.is_pooled(self.connection) else ""
+                settings = server.FOR_ONE if server.is_pooled(self.connection) else ""
                 begin = (
-                    locks.begin_writing(scopes, settings=settings) if write else locks.begin_reading(settings=settings)
+                    server.begin_writing(scopes, settings=settings)
+                    if write
+                    else server.begin_reading(settings=settings)
                 )
                 facts = self._last_row(begin)
                 break
@@ -258,7 +259,7 @@ class PostgresDatabase:
         if not self._later:
             return act()
         later, self._later = self._later, []
-        with nullcontext() if connections.is_pooled(self.connection) else self.connection.pipeline():
+        with nullcontext() if server.is_pooled(self.connection) else self.connection.pipeline():
             for text, values in later:
                 self.connection.execute(text, values)
             return act()
@@ -312,7 +313,7 @@ class PostgresDatabase:
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except psycopg.Error as error:
-            if error.sqlstate == functions.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
+            if error.sqlstate == server.STEP_BY_STEP or isinstance(error, _IN_THE_WAY):
                 return None
             raise self._explained(error) from error
         finally:
@@ -324,12 +325,12 @@ class PostgresDatabase:
 
     def _ask(self, name: str, values: Callable[[], dict[str, Any]], scopes: Sequence[str]) -> list[Row]:
         if not self._functions:
-            known = functions.load(self._version)
+            known = server.load_functions(self._version)
             self._functions = {
-                name: (functions.call_words(function, locks.SCHEMA), functions.KnownColumns())
+                name: (server.call_statement(function, server.SCHEMA), server.KnownColumns())
                 for name, function in known.items()
             }
-        taken = locks.locks_of(scopes)
+        taken = server.locks_of(scopes)
         said = {
             **values(),
             # As texts: the driver takes longer to make an array of a list than the server to read one.
@@ -342,7 +343,7 @@ class PostgresDatabase:
 
     def settled(self) -> int:
         """Writers side by side end in any order: behind the first line one of them may still write, nothing is settled."""
-        return self._look(locks.SETTLED)
+        return self._look(server.SETTLED)
 
     def change_mark(self) -> int:
         return self.settled()
@@ -355,7 +356,7 @@ class PostgresDatabase:
         deadline = self.clock.monotonic() + seconds
         pause = _SHORTEST_LOOK
         while True:
-            if self._look(locks.LAST_LINE) != self._line:
+            if self._look(server.LAST_LINE) != self._line:
                 line = self.settled()  # a number is taken before its line is committed
                 if line != self._line:
                     self._line = line

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from handoff.agents.sandbox.hosts import HostList, hosts_in, loopback_ports
+from handoff.agents.sandbox.policy import HostList, hosts_in, loopback_ports
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.base.errors import Refused
 from handoff.base.settings import from_environment

@@ -12,7 +12,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import executors, pauses
 from handoff.board.tasks import batches, tasks
 from handoff.engine.supervisor.database import migrate_database
-from handoff.store import moving
+from handoff.store import upkeep
 from relay_ground import Ground
 
 
@@ -35,8 +35,8 @@ def ground(repo, tmp_path):
 
 
 def test_every_table_but_the_clock_and_the_supervisors_moves():
-    assert {"task", "need", "batch", "session", "gate", "pause", "event", "inbox", "measure"} <= set(moving.tables())
-    assert not {"clock", "executor"} & set(moving.tables())
+    assert {"task", "need", "batch", "session", "gate", "pause", "event", "inbox", "measure"} <= set(upkeep.tables())
+    assert not {"clock", "executor"} & set(upkeep.tables())
 
 
 def test_rows_arrive_as_they_were_and_numbers_go_on(ground, empty_postgres):

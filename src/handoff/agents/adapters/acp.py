@@ -22,8 +22,9 @@ from handoff.agents.contract import (
     AgentEvent,
     Launch,
     Usage,
+    number,
+    parse_line,
 )
-from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.records import of_openai
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
@@ -91,7 +92,7 @@ def launch(order: LaunchRequest) -> Launch:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of the driver."""
-    value = parse(line)
+    value = parse_line(line)
     kind = value.get("type")
     if kind == STARTED:
         return event(STARTED, client_id=str(value.get("id") or ""))

@@ -20,9 +20,11 @@ from handoff.agents.contract import (
     Usage,
     at_least,
     bearer,
+    number,
+    parse_line,
+    text_of,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.lines import number, parse, text_of
 from handoff.agents.reading.records import of_claude
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
@@ -82,7 +84,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...], *, alone: bool = True)
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of stream-json. Several results may come; the last one counts, and only the process's end is the end."""
-    value = parse(line)
+    value = parse_line(line)
     kind = value.get("type")
     if kind == "system" and value.get("subtype") == "init":
         return event(STARTED, client_id=str(value.get("session_id") or ""))

@@ -24,9 +24,9 @@ from handoff.agents.contract import (
     Adapter,
     AgentEvent,
     Launch,
+    parse_line,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.lines import parse
 from handoff.agents.reading.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text
@@ -151,7 +151,7 @@ def _toml(value: Any) -> str:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of `exec --json`."""
-    value = parse(line)
+    value = parse_line(line)
     kind = str(value.get("type") or "")
     if kind == "thread.started":
         return event(STARTED, client_id=str(value.get("thread_id") or ""))

@@ -16,9 +16,10 @@ from handoff.agents.contract import (
     AgentEvent,
     Launch,
     bearer,
+    number,
+    parse_line,
 )
 from handoff.agents.hook_entries import flat
-from handoff.agents.reading.lines import number, parse
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of its JSON output."""
-    value = parse(line)
+    value = parse_line(line)
     kind = str(value.get("type") or "")
     data = part(value, "data")
     if kind == "session.start":

@@ -7,8 +7,7 @@ Its hooks are read from `.cursor/hooks.json` of the project or of the person and
 from __future__ import annotations
 
 from handoff.agents.adapters.pieces import event, model, part
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch
-from handoff.agents.reading.lines import parse
+from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch, parse_line
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of stream-json. On a failure it prints no result and ends with an exit code that is not 0."""
-    value = parse(line)
+    value = parse_line(line)
     kind = value.get("type")
     if kind == "system":
         return event(STARTED, client_id=str(value.get("session_id") or ""))

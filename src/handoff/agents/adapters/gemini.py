@@ -18,9 +18,10 @@ from handoff.agents.contract import (
     AgentEvent,
     Launch,
     bearer,
+    number,
+    parse_line,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.lines import number, parse
 from handoff.agents.reading.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text
@@ -105,7 +106,7 @@ def _with_ours(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of stream-json."""
-    value = parse(line)
+    value = parse_line(line)
     kind = value.get("type")
     if kind == "init":
         return event(STARTED, client_id=str(value.get("session_id") or ""))

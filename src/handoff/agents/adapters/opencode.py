@@ -17,8 +17,10 @@ from handoff.agents.contract import (
     Launch,
     Usage,
     bearer,
+    number,
+    parse_line,
+    text_of,
 )
-from handoff.agents.reading.lines import number, parse, text_of
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 
@@ -107,7 +109,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
 
 def read(line: str) -> tuple[AgentEvent, ...]:
     """One line of its JSON events. It has no last event: the last finished step that stopped is the result."""
-    value = parse(line)
+    value = parse_line(line)
     kind = value.get("type")
     known = str(value.get("sessionID") or "")
     step = part(value, "part")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import USAGE, Abilities, AgentEvent, at_least
-from handoff.agents.reading.lines import text_of
+from handoff.agents.contract import USAGE, Abilities, AgentEvent, at_least, text_of
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:

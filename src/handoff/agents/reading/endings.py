@@ -1,32 +1,186 @@
 """Why a session ended, decided here for every client from the facts and the table of known endings.
 
-What nobody recognises is `unknown`: it is told with the client's own words and charged to nobody.
-"""
+What nobody recognises is `unknown`: it is told with the client's own words and charged to nobody."""
 
 from __future__ import annotations
 
 import re
 
-from handoff.agents.contract import (
-    CLIENT,
-    DOWN,
-    FAILED,
-    KILLED,
-    LIMIT,
-    LOGIN,
-    LOST,
-    OK,
-    STOPPED,
-    UNKNOWN,
-    AgentOutcome,
-)
-from handoff.agents.reading.known_endings import ANY, CLIENTS, COMMAND, KNOWN
-from handoff.agents.reading.waiting import reset_time
-from handoff.base.record import TYPE_CHECKING
+from handoff.agents.contract import CLIENT, DOWN, FAILED, KILLED, LIMIT, LOGIN, LOST, OK, STOPPED, UNKNOWN, AgentOutcome
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from handoff.agents.contract import Ending
-    from handoff.agents.reading.known_endings import KnownEnding
+
+# The known endings: what clients and providers print when something is not the agent's fault; the first row that fits counts. Each was seen
+# on the real program or stands in the provider's documentation; tests/agents/reading has the recordings.
+
+
+CLIENTS = ("claude", "codex", "gemini", "copilot", "opencode", "cursor", "aider", "acp")
+ANY, COMMAND = "*", "command"
+"""Rows for every client, and for every other program, which says by its exit code alone that it failed."""
+
+
+class KnownEnding(Record):
+    """One row: which client, how it is recognised (all that is given must fit), what it is."""
+
+    client: str
+    kind: str
+    words: str = ""
+    statuses: Container[int] = ()
+    codes: Container[int] = ()
+
+
+def _gemini(*statuses: int) -> tuple[int, ...]:
+    """Gemini CLI ends with the HTTP status modulo 256."""
+    return tuple(status % 256 for status in statuses)
+
+
+_CREDIT = (
+    r"credit balance is too low|insufficient[ _](?:credit|quota|balance|funds)|billing_error|billing[ _]hard[ _]limit"
+    r"|payment required|out of credits|no credits (?:left|remaining)"
+)
+_LOG_IN = (
+    r"\b(?:invalid|incorrect|missing|no|wrong) (?:x-)?api[ -]key|api key (?:not valid|is invalid)|please run /login|please log ?in"
+    r"|not (?:logged|signed) in|login required|not authenticated|authentication_(?:error|failed)|authentication failed"
+    r"|failed to authenticate|not able to authenticate|authenticationerror|providerautherror|permission_error|oauth token has expired|token has been revoked"
+)
+_LIMIT = r"rate[ _]?limit|usage limit|session limit|weekly limit|hit your limit|quota (?:exceeded|reached|will reset)|exceeded your (?:current )?quota|too many requests|resource[ _]exhausted"
+_DOWN = (
+    r"internal_?server_?error|service_?unavailable|api_?connection_?error|overloaded|servers are down|server_error"
+    r"|high demand|unable to connect to api|connection (?:error|to the api was lost)|request timed out|apitimeouterror"
+    r"|stream disconnected|connection (?:was )?(?:closed|reset|lost)|socket hang up|fetch failed|network error"
+    r"|enotfound|econnrefused|econnreset|etimedout|eai_again|error sending request"
+)
+_NO_ANSWER = (
+    r"html page|<!doctype html|<html|malformed response|incomplete json|is not valid json|invalid json|unexpected token '?<"
+    r"|unable to get json response|empty (?:response|stream)|ended without sending any chunks|(?:api|internal) error: terminated"
+    r"|error decoding response body|end of file before"
+)
+
+KNOWN = (
+    # What is the agent's although its client calls it an error.
+    KnownEnding("claude", FAILED, words=r"^error_max_(?:turns|budget_usd)"),
+    KnownEnding("gemini", FAILED, codes=(53,)),  # the limit on turns
+    KnownEnding("opencode", FAILED, words=r"messageoutputlengtherror"),
+    KnownEnding("acp", FAILED, words=r"^the agent stopped: (?:max_tokens|max_turn_requests|refusal)"),
+    # The client does not get as far as its provider.
+    KnownEnding("gemini", LOGIN, codes=(41,)),
+    KnownEnding("gemini", CLIENT, codes=(55,)),  # it does not trust the folder
+    KnownEnding(ANY, CLIENT, words=r"^(?:bwrap|env): .*no such file or directory|bad interpreter"),
+    KnownEnding(ANY, CLIENT, codes=(126, 127)),
+    # The provider.
+    KnownEnding(ANY, LOGIN, words=_CREDIT),
+    KnownEnding(ANY, LIMIT, statuses=(429,)),
+    KnownEnding(ANY, LOGIN, statuses=(401, 402, 403)),
+    KnownEnding(ANY, DOWN, statuses=(408, *range(500, 600))),
+    KnownEnding("gemini", LIMIT, codes=_gemini(429)),
+    KnownEnding("gemini", LOGIN, codes=_gemini(401, 402, 403)),
+    KnownEnding("gemini", DOWN, codes=_gemini(500, 502, 503, 504, 529)),
+    KnownEnding(ANY, LOGIN, words=_LOG_IN),
+    KnownEnding(ANY, LIMIT, words=_LIMIT),
+    KnownEnding(ANY, DOWN, words=_DOWN),
+    KnownEnding(ANY, DOWN, words=_NO_ANSWER),
+    # Killed by a signal that its sandbox tells as an exit code.
+    KnownEnding(ANY, KILLED, codes=(129, 130, 137, 143)),
+    KnownEnding(COMMAND, FAILED, codes=range(1, 126)),
+)
+
+
+# When a provider's limit ends, read from the client's own words.
+
+
+_SECONDS = {
+    0.001: "ms millisecond",
+    1: "s sec second",
+    60: "m min minute",
+    3600: "h hr hour",
+    86400: "d day",
+    604800: "w week",
+}
+_UNITS = {word: seconds for seconds, words in _SECONDS.items() for word in words.split()}
+_SPAN = r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[\s,]*(?:and\s+)?)+)"
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_LONGEST_SECONDS = 14 * 86400.0
+_NOON = 12
+
+
+def reset_time(text: str, now: float) -> float | None:
+    """When the words say that work may go on, as a moment after `now`; None when they do not say."""
+    for reader in (_epoch, _iso, _span, _clock_time):
+        found = reader(text, now)
+        if found is not None and now < found <= now + _LONGEST_SECONDS:
+            return found
+    return None
+
+
+def _epoch(text: str, now: float) -> float | None:
+    """`limit reached|1763200000`, `"resetsAt": 1763200000`: seconds or milliseconds since 1970."""
+    del now
+    found = re.search(r"(?:\||reset\w*\W{1,4})(\d{10})(\d{3})?\b", text, re.IGNORECASE)
+    return float(f"{found[1]}.{found[2] or 0}") if found else None
+
+
+def _iso(text: str, now: float) -> float | None:
+    del now
+    found = re.search(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?", text)
+    if found is None:
+        return None
+    from datetime import UTC, datetime
+
+    words = found[0].strip().replace(" UTC", "Z").replace("UTC", "Z").replace(" ", "T")
+    try:
+        moment = datetime.fromisoformat(words)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _span(text: str, now: float) -> float | None:
+    """`try again in 5h 30m`, `retry after 30 seconds`, `reset after 12h34m56s`, `retry-after: 42`."""
+    tight = re.sub(r"(\d)(ms|[smhdw])(?=\d)", r"\1\2 ", text)
+    found = re.search(r"(?:\bin|after|within|wait)\W{1,3}" + _SPAN, tight, re.IGNORECASE)
+    if found is not None:
+        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", found[1].lower())
+        return now + sum(float(n) * _UNITS.get(unit.rstrip("s") or "s", 0.0) for n, unit in parts)
+    bare = re.search(r"retry[-_ ]?after\W{1,4}(\d+(?:\.\d+)?)\b", text, re.IGNORECASE)
+    return now + float(bare[1]) if bare else None
+
+
+def _clock_time(text: str, now: float) -> float | None:
+    """`resets 3pm (UTC)`, `try again at 3:45 PM`, `resets Nov 17, 8am`."""
+    found = re.search(
+        r"(?:resets?|again|until|at)\s+(?:at\s+|on\s+)?(?:([a-z]{3})[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:at\s+)?)?"
+        r"(\d{1,2})(?::(\d\d))?\s*([ap]m)?\b(?:\s*\(?(utc|gmt)\b)?",
+        text,
+        re.IGNORECASE,
+    )
+    if found is None or (found[4] is None and found[5] is None):
+        return None
+    hour, minute = int(found[3]), int(found[4] or 0)
+    if found[5]:
+        if hour > _NOON:
+            return None
+        hour = hour % _NOON + (_NOON if found[5].lower() == "pm" else 0)
+    return _moment(now, (found[1] or "").lower(), int(found[2] or 0), hour, minute, universal=bool(found[6]))
+
+
+def _moment(now: float, month: str, day: int, hour: int, minute: int, *, universal: bool) -> float | None:
+    from datetime import UTC, datetime, timedelta
+
+    zone = UTC if universal else None
+    today = datetime.fromtimestamp(now, UTC) if universal else datetime.fromtimestamp(now).astimezone(zone)
+    try:
+        wanted = today.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if month in _MONTHS and day:
+            wanted = wanted.replace(month=_MONTHS.index(month) + 1, day=day)
+            return (wanted if wanted > today else wanted.replace(year=wanted.year + 1)).timestamp()
+    except ValueError:
+        return None
+    return (wanted if wanted > today else wanted + timedelta(days=1)).timestamp()
+
 
 LIMIT_SECONDS = 900.0
 """How long a limit is waited for that does not say when it ends."""

@@ -10,8 +10,7 @@ import os
 import stat
 from glob import escape, iglob
 
-from handoff.agents.contract import Usage
-from handoff.agents.reading.lines import number, parse
+from handoff.agents.contract import Usage, number, parse_line
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING
 
@@ -85,7 +84,7 @@ class RecordReader:
 def uses(line: str) -> tuple[Usage, ...]:
     """What a line of a record says of tokens. Each client has lines of a shape that no other one has."""
     try:
-        row = parse(line)
+        row = parse_line(line)
         for read in (_claude, _codex, _gemini, _copilot):
             found = read(row)
             if found is not None:

@@ -14,8 +14,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NoReturn
 
-from handoff.agents.sandbox.hosts import HostList, loopback_ports, split
 from handoff.agents.sandbox.landlock import become
+from handoff.agents.sandbox.policy import HostList, loopback_ports, split_host
 from handoff.base.files import SOURCES
 from handoff.base.process import copy_of_us, replace
 from handoff.base.settings import from_environment
@@ -132,12 +132,12 @@ class _Gate:
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.decode("ascii").split(" ")
         if method == "CONNECT":
-            host, port = split(target, _HTTPS)
+            host, port = split_host(target, _HTTPS)
             beginning = b""
         else:
             scheme, _, after = target.partition("://")
             name, slash, path = after.partition("/")
-            host, port = split(name.rpartition("@")[2], 80)
+            host, port = split_host(name.rpartition("@")[2], 80)
             if scheme != "http" or not host:
                 talk.sendall(b"HTTP/1.1 400 An address is needed\r\nConnection: close\r\n\r\n")
                 return
@@ -190,7 +190,7 @@ class _Gate:
         """A connection to the host: through the person's own proxy where they have one, else straight."""
         upstream = self._upstream(host, port)
         if upstream:
-            name, number = split(upstream.partition("://")[2].partition("/")[0].rpartition("@")[2], 8080)
+            name, number = split_host(upstream.partition("://")[2].partition("/")[0].rpartition("@")[2], 8080)
             away = socket.create_connection((name, number), _CONNECT_SECONDS)
             away.sendall(f"CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n{_login(upstream)}\r\n".encode())
             head, body = _head(away)

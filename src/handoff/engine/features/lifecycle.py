@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
 from handoff.engine.features.moves import archived_twin, trash_place
 from handoff.engine.features.status import need_workspace, workspace_of
-from handoff.feature import folder, templates, words
+from handoff.feature import folder, templates
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, HandoffFolder
 from handoff.git.plumbing import checkout, find_top, open_source
 
@@ -108,11 +108,11 @@ def _name_here(root: str) -> str:
 
 
 def _write_missing(workspace: HandoffFolder, path: str, name: str, warn: Warn) -> list[str]:
-    wanted, nice = words.missing_sources(workspace.root)
+    wanted, nice = templates.missing_sources(workspace.root)
     values = {
         "feature_name": name,
-        "context_sources": words.bullets(words.present_sources(workspace.root)),
-        "context_gaps": words.bullets([*wanted, *(f"{item} (optional)" for item in nice)]),
+        "context_sources": templates.bullets(templates.present_sources(workspace.root)),
+        "context_gaps": templates.bullets([*wanted, *(f"{item} (optional)" for item in nice)]),
     }
     written = []
     for document in DOCUMENTS:
@@ -128,8 +128,8 @@ def _write_missing(workspace: HandoffFolder, path: str, name: str, warn: Warn) -
 def _started(
     workspace: HandoffFolder, name: str, path: str, written: list[str], *, active: bool, before: str, already: bool
 ) -> InitResult:
-    wanted, nice = words.missing_sources(workspace.root)
-    present = words.present_sources(workspace.root)
+    wanted, nice = templates.missing_sources(workspace.root)
+    present = templates.present_sources(workspace.root)
     return InitResult(
         name=name,
         path=path,

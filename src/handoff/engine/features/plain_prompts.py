@@ -7,7 +7,7 @@ import os
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.engine.features import prompts, status
-from handoff.feature import documents, folder, templates, words
+from handoff.feature import documents, folder, templates
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -31,7 +31,7 @@ def plain(app: App, *, kind: str) -> prompts.Prompt:
         readiness = status.half_made(workspace, feature).readiness()
     values = prompts.values_for(app, root, feature, project_config(root), kind, readiness)
     if not there:
-        values["read_files"] = words.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in prompts.READ[kind]])
+        values["read_files"] = templates.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in prompts.READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
     text = templates.render(template, {**values, templates.STATE_FIELD: ""}, warnings.append)
     return prompts.prompt_of(kind, text)._replace(warnings=tuple(warnings))

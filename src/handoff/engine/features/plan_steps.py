@@ -154,7 +154,7 @@ def _chosen(view: View, number: int | None, program: str) -> plans.Step:
 
 def edit_state(feature: folder.Feature, edit: Callable[[str], str]) -> plans.Plan:
     """Change STATE.md under the feature's lock, from what it says at that moment; its lists follow its plan."""
-    from handoff.feature.plan.sections import keep_in_step
+    from handoff.feature.plan.edit import keep_in_step
 
     with feature.locked():
         data = files.read_bytes(feature.file("STATE.md"))

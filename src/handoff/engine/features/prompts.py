@@ -10,8 +10,8 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
 from handoff.engine.features import status, teammates
-from handoff.feature import budget, documents, excerpts, folder, history, templates, words
-from handoff.feature.budget import PromptPart
+from handoff.feature import documents, excerpts, folder, history, templates
+from handoff.feature.excerpts import PromptPart
 from handoff.feature.plan import plan as plans
 from handoff.git.plumbing import checkout
 
@@ -115,7 +115,7 @@ def prompt_of(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] =
         kind=kind,
         title=_TITLES[kind],
         text=text,
-        tokens=budget.estimate(text),
+        tokens=excerpts.estimate(text),
         focus=focus,
         left_out=left_out,
         warnings=(),
@@ -139,15 +139,15 @@ def _compose(
     text = frame
     if embed:
         limit = tokens or int(view.config.number("budget"))
-        room = limit - budget.estimate(frame) - 30
-        fitted = budget.fit(_parts(app, view, kind, facts, moved), room)
+        room = limit - excerpts.estimate(frame) - 30
+        fitted = excerpts.fit(_parts(app, view, kind, facts, moved), room)
         left_out = fitted.left_out
         state, taken = redact(_state_block(fitted, view.folder))
         if taken:
             warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
         text = templates.render(template, {**values, templates.STATE_FIELD: state}, lambda _: None)
         if room < 0:
-            size = budget.estimate(text)
+            size = excerpts.estimate(text)
             warn(f"The budget of {limit} tokens is too small for the state; the prompt has about {size}.")
     return prompt_of(kind, text, _focus(view), left_out)
 
@@ -156,7 +156,7 @@ def _focus(view: View) -> str:
     return view.plan.current.text if view.plan.current else ""
 
 
-def _state_block(fitted: budget.Fitted, where: str) -> str:
+def _state_block(fitted: excerpts.Fitted, where: str) -> str:
     if not fitted.text:
         return f"# Where things stand\nRead the documents in `{where}/`; none of them fits into this prompt's budget."
     told = f"Taken from the files of `{where}/` and from git; " + (
@@ -164,7 +164,7 @@ def _state_block(fitted: budget.Fitted, where: str) -> str:
         if fitted.left_out
         else "enough to work without opening them."
     )
-    rest = f"\n\n## Not in this prompt\n{words.bullets(list(fitted.left_out))}" if fitted.left_out else ""
+    rest = f"\n\n## Not in this prompt\n{templates.bullets(list(fitted.left_out))}" if fitted.left_out else ""
     return f"# Where things stand\n{told}\n\n{fitted.text}{rest}"
 
 
@@ -173,29 +173,29 @@ def values_for(
 ) -> dict[str, str]:
     """What the placeholders of a prompt stand for."""
     where, language = os.path.relpath(feature.path, root), config.text("language")
-    wanted, nice = words.missing_sources(root)
-    present = words.bullets(words.present_sources(root))
-    gaps = words.bullets([*wanted, *(f"{name} (optional)" for name in nice)])
+    wanted, nice = templates.missing_sources(root)
+    present = templates.bullets(templates.present_sources(root))
+    gaps = templates.bullets([*wanted, *(f"{name} (optional)" for name in nice)])
     reading, extra = _worth_reading(kind, readiness), config.texts("context_files")
     return {
         "feature_name": feature.name,
         "feature_folder": where,
-        "language_instruction": (words.repository_language if kind == "context" else words.language)(language),
+        "language_instruction": (templates.repository_language if kind == "context" else templates.language)(language),
         "context_sources": present,
         "context_gaps": gaps,
         "existing_context_sources": present,
         "missing_context_sources": gaps,
-        "read_files": words.reading_list(root, feature, reading, extra),
-        "artifact_status": words.artifact_status(readiness),
-        "planning_mode": words.start_mode(readiness),
+        "read_files": templates.reading_list(root, feature, reading, extra),
+        "artifact_status": templates.artifact_status(readiness),
+        "planning_mode": templates.start_mode(readiness),
         "workflow_instructions": _instructions(kind, where, app.settings.program, readiness),
     }
 
 
 def _instructions(kind: str, where: str, program: str, readiness: dict[str, str]) -> str:
     if kind == "start":
-        return words.starting_rules(where, program, readiness)
-    return words.working_rules(where, program) if kind == "continue" else words.planning_rules()
+        return templates.starting_rules(where, program, readiness)
+    return templates.working_rules(where, program) if kind == "continue" else templates.planning_rules()
 
 
 def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
@@ -277,11 +277,13 @@ def _document(view: View, title: str, name: str, priority: int, share: float, ab
 def _newest(title: str, text: str, *, priority: int, path: str, share: float) -> PromptPart:
     """A document that is appended to: where it must be cut, its end stays."""
     part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
-    return part._replace(shrink=lambda room: budget.tail(text, room))
+    return part._replace(shrink=lambda room: excerpts.tail(text, room))
 
 
 def _listing(title: str, items: Sequence[str], *, priority: int, path: str = "") -> PromptPart:
-    return PromptPart(title=title, text=words.bullets(list(items), none=""), priority=priority, path=path, share=0.3)
+    return PromptPart(
+        title=title, text=templates.bullets(list(items), none=""), priority=priority, path=path, share=0.3
+    )
 
 
 def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> Callable[[], list[PromptPart]]:
@@ -313,7 +315,7 @@ def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drif
         title = "Commits since the last hand-off" if since else "Last commits"
         found = [f"{commit.sha[:10]} {commit.subject}" for commit in log() or ()]
         return [
-            state._replace(shrink=lambda room: budget.listing(lines, room)),
+            state._replace(shrink=lambda room: excerpts.listing(lines, room)),
             _listing(title, found, priority=5, path="git log"),
         ]
 

@@ -10,7 +10,7 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import flows
 from handoff.checks.suite import suite_of
 from handoff.git.commits.phases import FlowCheckout
-from handoff.workflows import library, reader
+from handoff.workflows import library
 from handoff.workflows.model import ALL, CODE, NOTHING, TESTS, Phase, Workflow
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FlowState(Record):
 
 def state_of(app: App, flow: Flow) -> FlowState:
     """The flow of a row; its workflow is read from the row, so an edited file changes nothing that runs."""
-    workflow = reader.read(
+    workflow = library.read(
         f"{flow.workflow}.toml (as it was when '{flow.id}' began)",
         library.frozen_prompts(flow.prompt_texts),
         text=flow.text,

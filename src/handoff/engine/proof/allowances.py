@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from handoff.agents.sandbox.home import sockets
 from handoff.agents.sandbox.policy import ALL, NETWORKS
-from handoff.agents.sandbox.sockets import sockets
 from handoff.base.errors import ConfigError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.redaction import has_credentials, redact, says_secret

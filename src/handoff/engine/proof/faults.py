@@ -5,18 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from handoff.agents.contract import (
-    CLIENT,
-    DOWN,
-    ENVIRONMENT,
-    FAILED,
-    KILLED,
-    LIMIT,
-    LOGIN,
-    OK,
-    UNKNOWN,
-    AgentOutcome,
-)
+from handoff.agents.contract import CLIENT, DOWN, ENVIRONMENT, FAILED, KILLED, LIMIT, LOGIN, OK, UNKNOWN, AgentOutcome
 from handoff.base.errors import Refused
 from handoff.base.markdown import end_sentence
 from handoff.base.process import find

@@ -7,9 +7,8 @@ import sys
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.sandbox.hosts import hosts_in
+from handoff.agents.sandbox.policy import hosts_in, is_allowed_variable
 from handoff.agents.sandbox.sandbox import wrap
-from handoff.agents.sandbox.variables import matches
 from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, without_guard
@@ -142,7 +141,7 @@ def _with_network(
     """What the client reaches where the network is by list: its provider, also where the person's own settings name another."""
     config = home_config(app)
     said = catalog.network(client.adapter.name, commands=config.values["agents"], where=config.path) or policy.network
-    values = [value for name, value in environment.items() if matches(name, policy.variables)]
+    values = [value for name, value in environment.items() if is_allowed_variable(name, policy.variables)]
     words = [word for word in launch.argv if word != request.prompt]  # a brief may name anything
     hosts = (*policy.hosts, *client.adapter.hosts, *hosts_in((*values, *words)))
     return policy._replace(network=network_of(config, policy.network, said), hosts=tuple(dict.fromkeys(hosts)))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, pauses
-from handoff.store import health, roles
+from handoff.store import upkeep
 from handoff.store.addresses import password_of
 from handoff.store.database import POSTGRES
 from handoff.store.drivers import open_database
 from handoff.store.migrate import VERSION
-from handoff.store.moving import move
+from handoff.store.upkeep import move_rows
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.store.health import DatabaseHealth
+    from handoff.store.upkeep import DatabaseHealth
 
 
 class DatabaseStatus(Record):
@@ -38,7 +38,7 @@ class MovedRows(Record):
 def look(app: App, *, closely: bool = False) -> DatabaseStatus:
     """Open the database and say what it is; the address is shown without its password. `closely`: also how it fares."""
     database = app.database
-    fares = health.look(database) if closely else None
+    fares = upkeep.health(database) if closely else None
     return DatabaseStatus(database.kind, database.place, VERSION, database.weakness(), fares)
 
 
@@ -56,13 +56,13 @@ def grant(app: App, *, owner: str, user: str, execute: bool = False) -> str:
     """The script that makes the two roles; with `execute` it is also run, by whoever the address names."""
     if owner == user:
         raise UserError("The two roles must have two names.", "For example: --owner handoff-owner --app handoff-app")
-    text = roles.script(owner=owner, app=user)
+    text = upkeep.roles_script(owner=owner, app=user)
     if execute:
         if app.database.kind != POSTGRES:
             raise UserError(
                 f"{app.database.place} is a file: it has no roles.", "Name a Postgres in HANDOFF_DATABASE_URL."
             )
-        roles.apply(app.database, text)
+        upkeep.apply_roles(app.database, text)
     return text
 
 
@@ -90,7 +90,7 @@ def migrate_database(app: App, *, source: str, target: str) -> MovedRows:
             )
         new = open_database(app.encrypted(target), clock=app.clock)
         try:
-            rows = move(old, new)
+            rows = move_rows(old, new)
         finally:
             new.close()
         pauses.pause(old, reason=f"moved to {new.place}")

@@ -18,7 +18,7 @@ from handoff.engine.app import App
 from handoff.engine.home import home_config
 from handoff.engine.sessions import endpoints
 from handoff.engine.sessions.endpoints import GATES
-from handoff.notify import apprise_sender, spans, telemetry, webhooks
+from handoff.notify import sending, telemetry
 from handoff.notify.channels import APPRISE, Channel, read_channels
 from handoff.notify.events import NotifiedEvent, class_of
 from handoff.store.addresses import without_password
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from handoff.board.events.channels import Progress
     from handoff.board.events.journal import Event
-    from handoff.notify.spans import Span, TracedTask
-    from handoff.notify.webhooks import Sent
+    from handoff.notify.sending import Sent
+    from handoff.notify.telemetry import Span, TracedTask
 
 _AT_ONCE = 200
 _ROUND_SECONDS = 30.0
@@ -277,10 +277,10 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
 def _send(app: App, channel: Channel, event: NotifiedEvent) -> Sent:
     try:
         if channel.kind == APPRISE:
-            return apprise_sender.send(channel, event, program=app.settings.program)
-        return webhooks.post(channel, event, source=endpoints.source(app), now=app.clock.now())
+            return sending.send_by_apprise(channel, event, program=app.settings.program)
+        return sending.post(channel, event, source=endpoints.source(app), now=app.clock.now())
     except HandoffError as error:
-        return webhooks.Sent(webhooks.AGAIN, f"{error.message} {error.hint}".strip())
+        return sending.Sent(sending.AGAIN, f"{error.message} {error.hint}".strip())
 
 
 def _clean(value: Any) -> Any:
@@ -351,7 +351,7 @@ def _ended_spans(app: App, events: Sequence[Event]) -> list[tuple[TracedTask, Sp
         lines = [
             one._replace(body=_clean(one.body)) for one in journal.of_task(app.database, key=key) if one.seq <= last
         ]
-        task = spans.TracedTask(
+        task = telemetry.TracedTask(
             key=key,
             project=lines[0].project,
             name=lines[0].task_id,
@@ -359,7 +359,7 @@ def _ended_spans(app: App, events: Sequence[Event]) -> list[tuple[TracedTask, Sp
             evidence=_clean(texts.read(row.evidence, {})) if row else {},
             batch=lines[0].batch,
         )
-        found += [(task, _placed(app, one)) for one in spans.spans_of(task, lines) if one.closed_by >= first]
+        found += [(task, _placed(app, one)) for one in telemetry.spans_of(task, lines) if one.closed_by >= first]
     return sorted(found, key=lambda one: one[1].closed_by)
 
 

@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
-from handoff.notify.webhooks import envelope
+from handoff.notify.sending import envelope
 from handoff.surfaces.api.reading import event_shape
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from handoff.feature.budget import estimate
+from handoff.feature.excerpts import estimate
 from workspaces import PLAN, put, ready
 
 

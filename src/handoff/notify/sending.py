@@ -1,4 +1,4 @@
-"""One event as a CloudEvent, signed and posted. The headers are those of Standard Webhooks, so receivers have libraries."""
+"""One event sent once: as a signed CloudEvent in the headers of Standard Webhooks, or through apprise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import ssl
 from urllib.parse import urlsplit
 
 from handoff.base.clock import stamp
+from handoff.base.errors import PACKAGE, MissingPackage, UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.notify.events import text, title
 
 if TYPE_CHECKING:
     from typing import Any
@@ -115,3 +117,23 @@ def _judge(status: int, retry_after: str, place: str) -> Sent:
     if status >= _SERVER or status in _PASSING:
         return Sent(AGAIN, words, float(retry_after) if retry_after.isdigit() else 0.0)
     return Sent(REFUSED, words)
+
+
+def send_by_apprise(channel: Channel, event: NotifiedEvent, *, program: str) -> Sent:
+    """Send it once. Apprise says only whether it went, and logs addresses: its log is kept silent."""
+    try:
+        import apprise
+    except ImportError:
+        raise MissingPackage(
+            f"The channel '{channel.name}' needs the package 'apprise'.", f"{PACKAGE}[notify]"
+        ) from None
+    apprise.logger.disabled = True
+    place = apprise.Apprise()
+    if not place.add(channel.address):
+        raise UserError(f"Apprise does not understand the address of the channel '{channel.name}'.", _HELP)
+    if place.notify(title=title(event), body=text(event, program=program)):
+        return Sent(SENT)
+    return Sent(AGAIN, f"{channel.shown} did not take it")
+
+
+_HELP = "Its forms are listed in the documentation of apprise."
