@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from handoff.base.errors import Conflict, UserError
-from handoff.board import answers, gates
+from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import outcomes, tasks
+from handoff.board.tasks import outcomes, questions, tasks
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_an_answer_in_time_keeps_the_default_from_counting(database, held):
 def test_a_yes_may_bring_the_text_as_it_is_to_be(database, held):
     gates.ask(database, key=held.task.key, fence=held.fence, question="This spec?", subject="old text")
     gates.approve(database, key=held.task.key, answered_by="ann", answer="new text")
-    (said,) = answers.of_task(database, key=held.task.key)
+    (said,) = questions.answers_of(database, key=held.task.key)
     assert (said.question, said.state, said.answer) == ("This spec?", "approved", "new text")
 
 

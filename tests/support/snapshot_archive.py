@@ -8,7 +8,7 @@ from typing import Any
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.safety import snapshots as engine
-from handoff.engine.safety import undo as undoing
+from handoff.engine.safety import snapshots as undoing
 from handoff.git.snapshots.take import Snapshot, SnapshotRequest
 
 

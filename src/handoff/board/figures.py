@@ -1,4 +1,4 @@
-"""How much of everything there is at one moment, and how much there was so far, for whoever draws or watches it."""
+"""How much of everything there is at one moment, and what the rows tell of the past, for whoever draws or watches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from handoff.board.events.tally import TallyRow
     from handoff.board.sessions.executors import Executor
     from handoff.board.sessions.pauses import Pause
-    from handoff.store.database import Database
+    from handoff.store.database import Database, Store
 
 
 class BoardFigures(Record):
@@ -80,3 +80,36 @@ def take(database: Database, *, project: str = "") -> BoardFigures:
             tally=tally.listing(transaction, project=project),
             now=now,
         )
+
+
+_MOST_ROWS = 20_000
+
+
+class PastRows(Record):
+    """The rows since a moment; moments in seconds."""
+
+    ended: tuple[tuple[float, str, int], ...]
+    """When a task ended, as what, and at which try."""
+    answers: tuple[tuple[float, float], ...]
+    """When a gate was answered, and how long it had waited."""
+    endings: tuple[tuple[str, int], ...]
+    expenses: tuple[tuple[float, str, float, bool], ...]
+    """When a session was heard of last, of which agent, what it cost, and whether that is all of it."""
+
+
+def past_since(store: Store, *, moment: float, project: str = "") -> PastRows:
+    """Everything since a moment, of one project or of all."""
+    asked = {"since": moment, "project": project}
+    with store.transaction(write=False) as transaction:
+        ended = transaction.query("ended_tasks_since", **asked, limit=_MOST_ROWS)
+        answers = transaction.query("answered_gates_since", **asked, limit=_MOST_ROWS)
+        endings = transaction.query("session_endings_since", **asked)
+        expenses = transaction.query("expenses_since", **asked, limit=_MOST_ROWS)
+    return PastRows(
+        ended=tuple((float(row["ended_at"]), str(row["state"]), int(row["attempt"])) for row in ended),
+        answers=tuple((float(row["answered_at"]), float(row["answered_at"] - row["opened_at"])) for row in answers),
+        endings=tuple((str(row["ending"]) or "ended", int(row["number"])) for row in endings),
+        expenses=tuple(
+            (float(row["at"]), str(row["agent"]), float(row["money"]), row["basis"] != "unknown") for row in expenses
+        ),
+    )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _IN_THE_WAY = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable, errors.UndefinedFunction)
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.005, 0.5
-# Words have their own tables: what they are made of is said by the index of words (board/events/words.py). Nobody waits for
+# Words have their own tables: what they are made of is said by the index of words (board/events/index.py). Nobody waits for
 # them to be written, so they go into the index at once: a list of those still to come would be read by every search.
 _WORDS = tuple(
     statement

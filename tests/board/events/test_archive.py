@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from handoff.board import forgetting
-from handoff.board.events import archive, journal, tally
+from handoff.board.events import journal, tally
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
@@ -40,19 +40,19 @@ def test_lines_leave_when_no_row_needs_them_and_are_read_once_whatever_was_cut_s
     with database.transaction() as transaction:
         journal.append(transaction, "note.added", project="shop", text="after all of it")
     everything = journal.since(database)
-    archive.put_away(database, folder=folder, before=LATER)
+    forgetting.archive_lines(database, folder=folder, before=LATER)
     assert {event.seq for event in journal.since(database)} >= {event.seq for event in everything if event.task}
     forgetting.prune(database, before=LATER, dry_run=False)
     outcomes.cancel(database, key=tasks.add(database, project="shop", id="live", brief="x").key)  # its row stays
     counted = {(row.name, row.label): row.number for row in tally.listing(database)}
-    assert archive.put_away(database, folder=folder, before=0.0) == 0, "nothing is that old"
-    done = archive.put_away(database, folder=folder, before=LATER)
+    assert forgetting.archive_lines(database, folder=folder, before=0.0) == 0, "nothing is that old"
+    done = forgetting.archive_lines(database, folder=folder, before=LATER)
     assert done
-    kept, found = _numbers(database), list(archive.read(folder))
+    kept, found = _numbers(database), list(forgetting.read_archive(folder))
     assert {event.task for event in journal.since(database)} & {old.key, part.key} == set()
     assert sorted([*kept, *(event.seq for event in found)]) == sorted({*kept, *(event.seq for event in found)})
     assert {event.seq: event for event in found}[everything[0].seq] == everything[0]
-    assert [event.kind for event in archive.read(folder, project="shop", address="old")] == [
+    assert [event.kind for event in forgetting.read_archive(folder, project="shop", address="old")] == [
         event.kind for event in everything if event.task == old.key
     ]
     after = {(row.name, row.label): row.number for row in tally.listing(database)}
@@ -60,14 +60,14 @@ def test_lines_leave_when_no_row_needs_them_and_are_read_once_whatever_was_cut_s
     assert journal.last(database, project="shop", limit=1), "the last line of a project stays"
 
     (path,) = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".gz")]
-    archive._write(folder, found)  # a crash before the lines left the database: the next run writes them again
+    forgetting._write(folder, found)  # a crash before the lines left the database: the next run writes them again
     with open(path, "ab") as file:
         file.write(gzip.compress(b"half of a line")[:15])  # and a power cut in the middle of a step
-    assert list(archive.read(folder)) == found
+    assert list(forgetting.read_archive(folder)) == found
     _done(database, "more")
     forgetting.prune(database, before=LATER, dry_run=False)
-    assert archive.put_away(database, folder=folder, before=LATER)
-    assert len(list(archive.read(folder))) > len(found)
+    assert forgetting.archive_lines(database, folder=folder, before=LATER)
+    assert len(list(forgetting.read_archive(folder))) > len(found)
 
 
 def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path):
@@ -89,12 +89,12 @@ def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path
     worker = threading.Thread(target=work)
     worker.start()
     forgotten = forgetting.prune(database, before=LATER, project="shop", dry_run=False)
-    put = archive.put_away(database, folder=folder, before=LATER, project="shop")
+    put = forgetting.archive_lines(database, folder=folder, before=LATER, project="shop")
     stop.set()
     worker.join()
     (number,) = said
     assert len(forgotten) == 30
-    assert put == len(list(archive.read(folder)))
+    assert put == len(list(forgetting.read_archive(folder)))
     assert len([event for event in journal.since(database, limit=100_000) if event.kind == "task.finished"]) == number
 
 
@@ -108,7 +108,11 @@ def test_lines_that_arrive_at_every_step_do_not_hold_it(database, tmp_path):
         "CREATE TRIGGER busy AFTER UPDATE ON search_mark BEGIN INSERT INTO event "
         "(at, kind, project, task_id, session, fence, body) VALUES (4e9, 'note.added', 'shop', '', '', 0, '{}'); END"
     )
-    assert archive.put_away(database, folder=str(tmp_path), before=LATER) == len(list(archive.read(str(tmp_path)))) > 2
+    assert (
+        forgetting.archive_lines(database, folder=str(tmp_path), before=LATER)
+        == len(list(forgetting.read_archive(str(tmp_path))))
+        > 2
+    )
     assert [event.kind for event in journal.since(database)] == ["tasks.pruned", "note.added"]
 
 
@@ -123,5 +127,5 @@ def test_lines_of_an_open_batch_stay(database, tmp_path):
     _done(database, "other")
     before = [event.seq for event in journal.of_batch(database, key=batch.key)]
     forgetting.prune(database, before=LATER, dry_run=False)
-    assert archive.put_away(database, folder=str(tmp_path), before=LATER)
+    assert forgetting.archive_lines(database, folder=str(tmp_path), before=LATER)
     assert [event.seq for event in journal.of_batch(database, key=batch.key)] == before

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from handoff.base.errors import UserError
 from handoff.board.events import index, journal
-from handoff.board.events.words import cut, excerpt, read_query
+from handoff.board.events.index import cut, excerpt, read_query
 from handoff.board.sessions import sessions
 from handoff.board.tasks import outcomes, tasks
 

@@ -12,7 +12,7 @@ import pytest
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.engine.safety import snapshots as engine
-from handoff.engine.safety import undo as undoing
+from handoff.engine.safety import snapshots as undoing
 from handoff.git.snapshots.restore import give_objects
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts

@@ -1,10 +1,10 @@
-"""What a host does for several of its sessions at once: claims and signs of life, each in one statement."""
+"""What a host does for several sessions at once: claims and signs of life, each in one statement; and tabs that open by themselves."""
 
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.sessions import holds, leases
+from handoff.board.sessions import holds, leases, pauses
 from handoff.board.sessions.sessions import AGENT, start_line
 from handoff.board.tasks.tasks import Task
 from handoff.store.database import beside_others, fetch_all
@@ -148,3 +148,25 @@ def _row(session: Session, now: float) -> dict[str, object]:
     for name in ("started_at", "seen_at", "ended_at", "ending"):
         del said[name]
     return {**said, "now": now}
+
+
+def without_tab(store: Store, *, host: str, most: int) -> list[Task]:
+    """Ready tasks that nobody has paused and that had no tab since they became ready; as many as there is room for.
+
+    Tasks of a project that a supervisor of this host serves are left to it.
+    """
+    with store.transaction(write=False) as transaction:
+        row = transaction.one("count_tabs", host=host) or {"count": 0}
+        room = max(0, most - int(row["count"]))
+        if not room:
+            return []
+        moments = {"now": transaction.now(), "lease_now": transaction.lease_now()}
+        found = fetch_all(transaction, Task, "list_without_tab", host=host, limit=room, **moments)
+        return [task for task in found if pauses.pause_of(transaction, task) is None]
+
+
+def take_tab(store: Store, task: Task, *, host: str) -> bool:
+    """Whether it is ours to open a tab for this task now; whoever else asks gets a no."""
+    with store.transaction() as transaction:
+        transaction.execute("prune_tabs")
+        return bool(transaction.execute("add_tab", task=task.key, fence=task.fence, host=host, now=transaction.now()))

@@ -1,16 +1,17 @@
-"""The row of a gate: written by whoever puts a task behind one. What an answer means is `board.gates`."""
+"""The row of a gate, written by whoever puts a task behind one, and what people answered. What an answer means is `board.gates`."""
 
 from __future__ import annotations
 
 import os
 
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tasks import states
+from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
-    from handoff.store.database import Row, Transaction
+    from handoff.store.database import Row, Store, Transaction
 
 _CODE_BYTES = 13  # 104 bits: a code is its own proof
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -50,3 +51,21 @@ def _new_code() -> str:
         number, rest = divmod(number, len(_LETTERS))
         found += _LETTERS[rest]
     return found
+
+
+_LAST_ANSWERS = 5
+
+
+class Answer(Record):
+    """One answered question; `answer` is the text as the person wants it, if they changed it."""
+
+    question: str
+    state: str
+    answered_by: str
+    reason: str
+    answer: str
+
+
+def answers_of(store: Store, *, key: int) -> list[Answer]:
+    """The last answers, in the order they were given."""
+    return fetch_all(store, Answer, "list_answers", task=key, limit=_LAST_ANSWERS)[::-1]

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
+RECORDED = "recorded: yes"
+"""The line that tells a file we wrote from a marker somebody touched by hand."""
+
 
 def document(app: App, task: Task) -> str:
     """Where a task's baton lies; a phase of a flow has none before its session begins."""

@@ -7,8 +7,7 @@ import os
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
-from handoff.engine.fanout.markers import RECORDED
-from handoff.engine.fanout.paths import stop_places
+from handoff.engine.fanout.paths import RECORDED, stop_places
 from handoff.engine.home import files_folder
 
 if TYPE_CHECKING:

@@ -1,20 +1,20 @@
 """The files about tasks and batches under $HANDOFF_HOME: views of the rows, brought up to date from the journal.
 
 Each project remembers up to which line of the journal its files are true. Whoever touches the project next takes
-it from there, so a crash between a row and its files is fixed without anybody noticing it.
-"""
+it from there, so a crash between a row and its files is fixed without anybody noticing it."""
 
 from __future__ import annotations
 
 import os
 
+from handoff.base.clock import stamp
 from handoff.base.errors import Away, UserError
 from handoff.base.files import locked, make_folder, read_bytes, remove, sync_folder, write_atomic
+from handoff.base.markdown import one_line, quoted
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
-from handoff.engine.fanout import markers
-from handoff.engine.fanout.paths import document, is_stopped
+from handoff.engine.fanout.paths import RECORDED, document, is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import APART, FILES_STAMP, files_folder, files_stamp, home_config
 from handoff.engine.workspaces import baton
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.metrics import Measure
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.store.database import Store
@@ -206,7 +207,7 @@ class _Writer:
     def add_batch(self, key: int) -> None:
         """Everything of a batch that was just opened."""
         batch = self.batch(key)
-        self.files[os.path.join(self.folder(batch), "manifest.json")] = markers.manifest_file(batch)
+        self.files[os.path.join(self.folder(batch), "manifest.json")] = manifest_file(batch)
         for part in tasks.of_batch(self.app.database, batch=key):
             self.add_task(part)
 
@@ -236,18 +237,18 @@ class _Writer:
         job = Job(task.project, task.id, task.workspace, base + ".md", task.agent)
         ready = task.state == states.READY and not _is_held(task, self.stops)
         self.files[base + ".md"] = baton.baton(self.app, self.config, task, batch=batch, parts=parts)
-        self.files[base + ".uri"] = markers.uri_file(task.workspace, uri_for(self.config, job)) if ready else None
-        self.files[base + ".done"] = markers.done_marker(task) if task.state == states.DONE else None
-        self.files[base + ".BLOCKED.md"] = markers.blocked_file(task) if task.state == states.BLOCKED else None
+        self.files[base + ".uri"] = uri_file(task.workspace, uri_for(self.config, job)) if ready else None
+        self.files[base + ".done"] = done_marker(task) if task.state == states.DONE else None
+        self.files[base + ".BLOCKED.md"] = blocked_file(task) if task.state == states.BLOCKED else None
         if task.ended:
             self.files[base + ".heartbeat"] = None
 
     def add_part(self, batch: Batch, task: Task) -> None:
         at = os.path.join(self.folder(batch), task.id)
         blocked = task.state in (states.BLOCKED, states.CANCELLED)
-        self.files[at + ".env"] = markers.env_file("sub-task", batch.id, task.id, **self.guarded("sub-task", batch))
-        self.files[at + ".done"] = markers.done_marker(task, sub_task=True) if task.state == states.DONE else None
-        self.files[at + ".blocked"] = markers.blocked_marker(task) if blocked else None
+        self.files[at + ".env"] = env_file("sub-task", batch.id, task.id, **self.guarded("sub-task", batch))
+        self.files[at + ".done"] = done_marker(task, sub_task=True) if task.state == states.DONE else None
+        self.files[at + ".blocked"] = blocked_marker(task) if blocked else None
 
     def add_fan_in_marks(self, batch: Batch, task: Task) -> None:
         marks = {
@@ -257,8 +258,8 @@ class _Writer:
             "_aborted": batch.state == states.CANCELLED,
         }
         for name, on in marks.items():
-            self.files[os.path.join(self.folder(batch), name)] = markers.RECORDED + "\n" if on else None
-        self.files[os.path.join(self.folder(batch), "fan-in.env")] = markers.env_file(
+            self.files[os.path.join(self.folder(batch), name)] = RECORDED + "\n" if on else None
+        self.files[os.path.join(self.folder(batch), "fan-in.env")] = env_file(
             "fan-in", batch.id, **self.guarded("fan-in", batch)
         )
         if batch.state == states.DONE:
@@ -268,7 +269,7 @@ class _Writer:
             known = {
                 one.key: one.id for one in batches.listing(self.app.database, project=batch.project, include_ended=True)
             }
-            lines = [markers.measure_line(row, known.get(row.batch, f"batch-{row.batch}")) for row in reversed(rows)]
+            lines = [measure_line(row, known.get(row.batch, f"batch-{row.batch}")) for row in reversed(rows)]
             path = os.path.join(files_folder(self.app.settings.home, batch.project), "metrics.jsonl")
             self.files[path] = "".join(lines)
 
@@ -283,7 +284,7 @@ def _put(files: Files) -> int:
     for path, text in files.items():
         there = _content(path)
         if text is None:
-            if there is not None and (not path.endswith((".done", ".blocked")) or markers.RECORDED.encode() in there):
+            if there is not None and (not path.endswith((".done", ".blocked")) or RECORDED.encode() in there):
                 gone.append(path)
         elif there != text.encode("utf-8", "surrogateescape"):
             new[path] = text
@@ -346,3 +347,74 @@ def _remember(app: App, folder: str, seq: int, stops: set[str]) -> None:
             f"Cannot write {path}: {error.strerror}.",
             "The task is recorded; fix the folder, then: handoff database files",
         ) from error
+
+
+# The text of the files that scripts of handoff-fanout read: addresses, markers, environments, measures.
+
+
+def uri_file(workspace: str, uri: str) -> str:
+    """Two lines, as launchers of the older tool read them."""
+    return f"WORKSPACE={workspace}\nURI={uri}\n"
+
+
+def blocked_file(task: Task) -> str:
+    """Why the task is blocked, and how it goes on."""
+    head = str(task.baseline_facts.get("head", ""))[:10]
+    return (
+        f"# BLOCKED: project `{task.project}` / task `{task.id}`\n\n"
+        f"Generated: {stamp(task.changed_at)}\nHEAD: {head or 'unknown'}\n\n## Reason\n\n{task.reason.strip() or 'none given'}\n\n"
+        f"## What next\n\nMend the cause, then: handoff retry {task.id} --project {task.project}\n\n<!-- {RECORDED} -->\n"
+    )
+
+
+def done_marker(task: Task, *, sub_task: bool = False) -> str:
+    """The content of `.done`: the older tool's three lines, and that we wrote it."""
+    key = "sub_task_id" if sub_task else "task_id"
+    when = stamp(task.ended_at or task.changed_at)
+    return f"{key}: {task.id}\ncompleted_at: {when}\nsummary: {one_line(task.result)}\n{RECORDED}\n"
+
+
+def blocked_marker(task: Task) -> str:
+    """The content of a sub-task's `.blocked`."""
+    return (
+        f"sub_task_id: {task.id}\nblocked_at: {stamp(task.changed_at)}\nreason: {one_line(task.reason)}\n{RECORDED}\n"
+    )
+
+
+def env_file(role: str, batch_id: str, sub_task: str = "", *, guard: str = "", shared: str = "") -> str:
+    """What a tab sources: its role, its batch, and the guarded git first on PATH."""
+    lines = [f"export HANDOFF_ROLE={role}", f"export HANDOFF_BATCH_ID={batch_id}"]
+    if sub_task:
+        lines.append(f"export HANDOFF_SUB_TASK_ID={sub_task}")
+    if shared:
+        lines.append(f"export HANDOFF_SHARED={quoted(shared)}")
+    if guard:
+        lines.append(f'export PATH={quoted(guard)}:"$PATH"')
+    return "\n".join(lines) + "\n"
+
+
+def manifest_file(batch: Batch) -> str:
+    """The manifest as it was given, with what the older tool adds and the workspace it forgot."""
+    import json
+
+    added = {"created_at": stamp(batch.created_at), "workspace": batch.workspace, "project": batch.project}
+    return json.dumps({**json.loads(batch.manifest), **added}, ensure_ascii=False, indent=2) + "\n"
+
+
+def measure_line(measure: Measure, batch_id: str) -> str:
+    """One line of metrics.jsonl, in the older tool's words."""
+    import json
+
+    line = {
+        "batch_id": batch_id,
+        "n_sub_tasks": measure.sub_tasks,
+        "estimated_minutes_sum": round(measure.estimated_minutes, 2),
+        "actual_minutes_sum": round(measure.session_minutes, 2),
+        "amdahl_estimated": round(measure.estimated_speedup, 3),
+        "amdahl_actual": round(measure.speedup, 3),
+        "wall_minutes": round(measure.wall_minutes, 2),
+        "serial_share": None if measure.serial_share is None else round(measure.serial_share, 3),
+        "summary": measure.summary,
+        "completed_at": stamp(measure.at),
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"

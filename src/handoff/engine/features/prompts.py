@@ -9,6 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
+from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.engine.features import status, teammates
 from handoff.feature import documents, excerpts, folder, history, templates
 from handoff.feature.excerpts import PromptPart
@@ -396,3 +397,27 @@ def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | N
         return  # the same hand-off printed again is not a new one
     entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": _focus(view)}
     history.append(view.feature, {**entry, **status.picture(view, facts)})
+
+
+def plain(app: App, *, kind: str) -> Prompt:
+    """The prompt of one kind; what it says about the documents is true, whatever they are."""
+    warnings: list[str] = []
+    workspace = status.workspace_of(app)
+    root = workspace.root if workspace else app.settings.here
+    name = app.settings.feature
+    path = os.path.join(root, PROJECT_FOLDER, "current")
+    if workspace is not None:
+        target = os.path.join(workspace.features, name) if name else folder.link_target(workspace)
+        if target and os.path.isdir(target):
+            name, path = os.path.basename(target), target
+    feature = folder.Feature(name or "current", path)
+    there = workspace is not None and os.path.isdir(path)
+    readiness = dict.fromkeys(folder.DOCUMENTS, documents.MISSING)
+    if workspace is not None and there:
+        readiness = status.half_made(workspace, feature).readiness()
+    values = values_for(app, root, feature, project_config(root), kind, readiness)
+    if not there:
+        values["read_files"] = templates.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in READ[kind]])
+    template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
+    text = templates.render(template, {**values, templates.STATE_FIELD: ""}, warnings.append)
+    return prompt_of(kind, text)._replace(warnings=tuple(warnings))

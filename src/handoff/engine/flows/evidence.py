@@ -9,7 +9,7 @@ from handoff.checks.findings import baseline_of
 from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
 from handoff.engine.flows.fence import PhaseFault
 from handoff.engine.proof import strength, test_runs
-from handoff.engine.proof.first_suite import NO_SUITE, make_suite
+from handoff.engine.proof.test_runs import NO_SUITE, make_suite
 from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, RED, Check
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.flows.state import FlowState
-    from handoff.engine.proof.twin_runs import JudgedChange
+    from handoff.engine.proof.two_way import JudgedChange
 
 NO_VERDICT, NO_CHECK, RED_CODE, NOTHING_PLANNED = "no-verdict", "no-check", "red", "nothing-planned"
 _RERUNS = 2

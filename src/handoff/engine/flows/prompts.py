@@ -13,7 +13,7 @@ from handoff.board.tasks import flows
 from handoff.checks.suite import plain_command
 from handoff.engine.flows import documents, evidence
 from handoff.engine.flows.state import NO_PATH, owned_patterns
-from handoff.engine.proof.first_suite import ask_for_suite
+from handoff.engine.proof.test_runs import ask_for_suite
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.engine.workspaces.baton import comments_in_words, rules_of
 from handoff.workflows import test_list

@@ -1,4 +1,5 @@
-"""The project's tests, run by us on an exact tree: in a clean folder, inside the sandbox, with the person's dependencies."""
+"""The project's tests, run by us on an exact tree: in a clean folder, inside the sandbox, with the person's dependencies. A first suite
+is made here where a project has none."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import os
 
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.errors import UserError
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.process import find
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.checks.commands import check_environment
 from handoff.checks.findings import FileChange
-from handoff.checks.frameworks import find_suites, need_suites
+from handoff.checks.frameworks import STARTERS, find_suites, need_suites, read_proposal, starter_files, starter_suites
 from handoff.checks.run import RunFolders, run_suite
 from handoff.checks.support import files_below, owned_names
 from handoff.engine.proof.sandboxes import checkouts_of, sandbox_of_workspace
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
     from handoff.engine.app import App
+    from handoff.git.commits.phases import FlowCheckout
     from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
@@ -208,3 +211,40 @@ def _wrapper(
         return None
     policy = sandbox.policy._replace(visible=(*sandbox.policy.visible, *borrowed))
     return sandbox._replace(policy=policy).wrap
+
+
+NO_SUITE = "no-suite"
+
+
+class FirstSuite(Record):
+    """The tree with the files of the new suite, and the suite itself; or why there is none."""
+
+    tree: str
+    suites: tuple[Suite, ...] = ()
+    refused: str = ""
+
+
+def make_suite(
+    app: App, *, checkout: FlowCheckout, tree: str, text: str, repository: str, list_name: str
+) -> FirstSuite:
+    """The suite the list of tests asks for, in the tree; where it names none that can be made here, that."""
+    name, known = read_proposal(text), possible_suites(app)
+    if name not in known:
+        said = f"'{name}' cannot be made here" if name else "The project has no test suite yet, and none is proposed"
+        words = f"{said}. Add a line `suite: NAME` to {list_name}; NAME is one of {', '.join(known)}."
+        return FirstSuite(tree, refused=words)
+    files = starter_files(name, project=os.path.basename(repository), read=lambda path: checkout.read(tree, path))
+    return FirstSuite(checkout.tree_with(tree, dict(files)), starter_suites(name, files))
+
+
+def possible_suites(app: App) -> list[str]:
+    """The suites whose program is on this machine."""
+    return [name for name, one in STARTERS.items() if find(one.program, path=app.settings.path) is not None]
+
+
+def ask_for_suite(app: App, list_name: str) -> str:
+    """What a planner is told about it."""
+    return (
+        f"There is no test suite yet. Choose one: write a line `suite: NAME` into `{list_name}`,"
+        f" NAME one of {', '.join(f'`{name}`' for name in possible_suites(app))}. It is made for you."
+    )

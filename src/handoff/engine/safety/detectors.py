@@ -12,30 +12,31 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import batches, states, tasks
 from handoff.engine.home import files_folder, files_stamp
-from handoff.engine.safety.planted import count_planted, resting_clones
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
 from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import find_top, open_source, read_text
+from handoff.git.plumbing import find_top, open_source, read_text, sealed
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
-from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, all_workspaces, ready_workspaces
+from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, ready_workspaces
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
     from handoff.board.sessions.sessions import Session
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.git.plumbing import Source
+    from handoff.git.workspaces.workspaces import Workspace
 
     Work = tuple[list[Session], list[Task]]
     Known = Sequence[Workspace] | None
@@ -175,7 +176,7 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "wiped": missing_batches(app, watched.name),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
         "workspaces": _tips(watched, {name: before["workspaces"][name] for name in resting}),
-        "planted": count_planted(app, watched.workspaces, resting=resting),
+        "planted": count_injected(app, watched.workspaces, resting=resting),
         "snapshot": before.get("snapshot", ""),
     }
 
@@ -412,3 +413,54 @@ def _landed(watched: WatchedRepository) -> dict[str, str]:
 
 def _names(folder: str) -> list[str]:
     return os.listdir(folder) if os.path.isdir(folder) else []
+
+
+# What sessions put into their clones for somebody's git to obey: put right at every look, and reported.
+
+
+PLANTED_IN_CLONE = "planted-in-clone"
+_OURS = "session-"
+"""So begins the id of a session that handoff started; others work in a workspace by a name of their own."""
+
+
+def resting_clones(workspaces: Sequence[Workspace], at_work: Container[str]) -> set[str]:
+    """Clones whose session is over: they were closed then, and of a large batch they are most of all clones."""
+    over = (one for one in workspaces if one.session not in at_work)
+    return {one.name for one in over if one.session.startswith(_OURS)}
+
+
+def count_injected(app: App, workspaces: Sequence[Workspace], *, resting: Container[str] = ()) -> dict[str, int]:
+    """How much was ever found in each clone, after a look now at those that do not rest."""
+    for one in workspaces:
+        if one.kind == CLONE and one.name not in resting and os.path.isdir(one.tree):
+            with suppress(HandoffError):  # one that leads elsewhere is refused by whoever uses it
+                check_clone(one.tree, app.settings.environment)
+    return {one.name: len(_injected_in(one)) for one in workspaces}
+
+
+def _injected_in(workspace: Workspace) -> list[tuple[str, str]]:
+    place = beside(workspace.folder)
+    return sealed.list_planted(place) if os.path.exists(f"{place}/{sealed.PLANTED}") else []
+
+
+def find_injected(
+    workspaces: Sequence[Workspace], top: str, before: dict[str, Any], now: dict[str, Any]
+) -> list[Tampering]:
+    """What sessions put into their clones for somebody's git to obey; it was put right when it was found."""
+    found = []
+    for one in workspaces:
+        known, count = before.get("planted", {}).get(one.name, 0), now["planted"].get(one.name, 0)
+        for name, text in _injected_in(one)[known:count] if count > known else ():
+            who = one.session or one.name
+            found.append(
+                Tampering(
+                    kind=PLANTED_IN_CLONE,
+                    subject=f"{one.name}/{name}",
+                    what=f"{who} changed {name} in its clone, which git obeys. It was put right; no git of ours obeyed it.",
+                    evidence={"workspace": one.name, "path": os.path.join(one.tree, name), "text": text},
+                    fix=("handoff", "-C", top, "snapshot", "list", "--session", one.name),
+                    fixed={"seen": True},
+                    session=who,
+                )
+            )
+    return found

@@ -14,8 +14,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, without_guard
 from handoff.board.tasks import batches, tasks
 from handoff.engine.home import home_config
-from handoff.engine.proof.allowances import network_of
-from handoff.engine.proof.sandboxes import refuse_open_network
+from handoff.engine.proof.sandboxes import network_of, refuse_open_network
 from handoff.engine.sessions.placement import OWNED
 from handoff.git import guard
 

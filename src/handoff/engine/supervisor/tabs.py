@@ -6,7 +6,7 @@ import os
 
 from handoff.base.errors import ConfigError, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import tabs
+from handoff.board.sessions import host_leases
 from handoff.engine.fanout import stop_files
 from handoff.engine.home import home_config
 from handoff.engine.supervisor import watchdog
@@ -55,18 +55,18 @@ def open_ready(app: App) -> list[AutoTab]:
     host = app.settings.host
     config = home_config(app)
     way, most = config.text("auto_open"), int(config.number("max_running"))
-    found = tabs.without_tab(app.database, host=host, most=most)
+    found = host_leases.without_tab(app.database, host=host, most=most)
     if found:
         for project in {task.project for task in found}:
             stop_files.read_files(app, project)
-        found = tabs.without_tab(app.database, host=host, most=most)
+        found = host_leases.without_tab(app.database, host=host, most=most)
     told: list[AutoTab] = []
     for task in found:
         if not os.path.isdir(task.workspace):
             continue  # another machine's
         if told:
             app.clock.sleep(_STAGGER_SECONDS)
-        if not tabs.take(app.database, task, host=host):
+        if not host_leases.take_tab(app.database, task, host=host):
             continue
         try:
             chosen = (way_here(app, config) if way == AUTO else way) or _nothing_here()

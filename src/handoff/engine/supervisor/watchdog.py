@@ -14,9 +14,8 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import pauses, watchdog
 from handoff.board.tasks import batches, tasks
 from handoff.engine.fanout import stop_files, views
-from handoff.engine.fanout.markers import RECORDED
 from handoff.engine.fanout.older import followed_folders
-from handoff.engine.fanout.paths import LOOKED, launched_task
+from handoff.engine.fanout.paths import LOOKED, RECORDED, launched_task
 from handoff.engine.features import pulse
 from handoff.engine.home import RESERVED, files_folder
 from handoff.engine.safety import incidents

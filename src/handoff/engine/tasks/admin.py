@@ -10,7 +10,7 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import addresses, forgetting, gates
-from handoff.board.events import archive, journal, texts
+from handoff.board.events import journal, texts
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
@@ -387,9 +387,9 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
         for path in sessions:
             remove_tree(path)
     if put_away and execute:
-        lines = archive.put_away(app.database, folder=folder, before=before, project=project)
+        lines = forgetting.archive_lines(app.database, folder=folder, before=before, project=project)
     elif put_away:
-        lines = archive.waiting(app.database, before=before, project=project)
+        lines = forgetting.lines_to_archive(app.database, before=before, project=project)
     return Pruned(found, files, sessions, lines, folder)
 
 
@@ -400,4 +400,4 @@ def archive_of(app: App) -> str:
 
 def read_archive(app: App, *, project: str = "", address: str = "", limit: int = 50) -> list[Event]:
     """The last of those lines, of a project, a task or a batch."""
-    return list(deque(archive.read(archive_of(app), project=project, address=address), maxlen=limit))
+    return list(deque(forgetting.read_archive(archive_of(app), project=project, address=address), maxlen=limit))

@@ -13,7 +13,7 @@ from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import APART, home_config, settle
-from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
 from handoff.engine.tasks.manifests import whole_check

@@ -14,7 +14,7 @@ from handoff.engine.fanout import views
 from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import FILES_STAMP, files_folder, find_project, home_config, settle
-from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.proof.evidence import take_baseline
 
 if TYPE_CHECKING:
     from typing import Any

@@ -10,7 +10,7 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import index, journal, tally
-from handoff.board.events.words import cut, excerpt, read_query
+from handoff.board.events.index import cut, excerpt, read_query
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
@@ -22,9 +22,8 @@ from handoff.feature import folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from handoff.board.events.index import TranscriptPart
+    from handoff.board.events.index import TranscriptPart, WordQuery
     from handoff.board.events.journal import Event
-    from handoff.board.events.words import WordQuery
     from handoff.board.sessions.sessions import Session
 
 DOCUMENT = "document"

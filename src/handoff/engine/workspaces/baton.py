@@ -8,9 +8,8 @@ from handoff.base.files import read_text
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, fenced, one_line, quoted, render
 from handoff.base.record import TYPE_CHECKING
-from handoff.board import answers
 from handoff.board.events import journal, texts
-from handoff.board.tasks import tasks
+from handoff.board.tasks import questions, tasks
 from handoff.engine.home import files_folder
 
 if TYPE_CHECKING:
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.base.settings import Config
-    from handoff.board.answers import Answer
     from handoff.board.events.journal import Event
     from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.questions import Answer
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -116,7 +115,7 @@ def _so_far(app: App, task: Task) -> tuple[str, str]:
     if not task.key:  # it is shown before it is written
         return _history(task, (), ()), ""
     with app.database.transaction(write=False) as look:
-        given, events = answers.of_task(look, key=task.key), journal.of_task(look, key=task.key)
+        given, events = questions.answers_of(look, key=task.key), journal.of_task(look, key=task.key)
         before = [tasks.look_up(look, key=need.key) for need in tasks.needs_of(look, key=task.key)]
     return _history(task, given, events), _before([one for one in before if one is not None])
 

@@ -9,9 +9,9 @@ from handoff.agents import folder as folders
 from handoff.base.errors import Refused, UserError
 from handoff.board.sessions import sessions
 from handoff.board.tasks import outcomes, tasks
-from handoff.engine.features import moves
-from handoff.engine.features.moves import FeatureMove
-from handoff.engine.safety import undo as restores
+from handoff.engine.features import lifecycle
+from handoff.engine.features.lifecycle import FeatureMove
+from handoff.engine.safety import snapshots as restores
 from handoff.engine.safety.incidents import has_board, ours
 from handoff.engine.safety.snapshots import RESTORE, UNDO, RestoreReport, SnapshotStore, listing
 from handoff.engine.workspaces.landing import UNDONE, landings, undo_landing
@@ -74,7 +74,7 @@ def operations(app: App, *, snapshot_store: SnapshotStore) -> list[Operation]:
     for landing in landings(app, snapshot_store=snapshot_store):
         words = f"landing of {', '.join(landing.members)} on {landing.target.removeprefix('refs/heads/')}"
         found.append(Operation(LAND, landing.new, landing.time, words, landing))
-    found += [Operation(FEATURES, move.id, move.time, move.what, move) for move in moves.made(app)]
+    found += [Operation(FEATURES, move.id, move.time, move.what, move) for move in lifecycle.made(app)]
     return sorted(found, key=lambda one: one.time, reverse=True)
 
 
@@ -106,7 +106,7 @@ def _undo(app: App, snapshot_store: SnapshotStore, operation: Operation, *, dry_
         words = f"{verb} {back.target} back from {back.old[:10]} to {back.new[:10]} ({', '.join(one.members)})."
         return TakenBack(operation, (words, *_tell_tasks(app, snapshot_store, one, dry_run=dry_run)))
     if isinstance(one, FeatureMove):
-        return TakenBack(operation, moves.take_back(app, one, dry_run=dry_run))
+        return TakenBack(operation, lifecycle.take_back(app, one, dry_run=dry_run))
     if isinstance(one, BranchMove):
         return TakenBack(operation, _undo_commit(app, snapshot_store, one, dry_run=dry_run))
     if operation.kind == REMOVE:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.features.following import OverviewFeed
+from handoff.engine.features.overview import OverviewFeed
 from handoff.surfaces.page.access import READ, STEER
 from handoff.surfaces.page.drawing import draw
 from handoff.surfaces.page.pages.now import NowReader

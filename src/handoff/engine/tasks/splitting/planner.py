@@ -19,7 +19,7 @@ from handoff.engine.fanout import views
 from handoff.engine.features.status import look
 from handoff.engine.home import find_project, home_config, settle
 from handoff.engine.proof import faults
-from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.tasks import batches
 from handoff.engine.tasks.manifests.example import EXAMPLE
 from handoff.engine.tasks.splitting import coupling

@@ -17,7 +17,7 @@ from handoff.board.sessions import leases
 from handoff.board.tasks import races, states, tasks
 from handoff.engine.features import pulse
 from handoff.engine.home import home_config
-from handoff.engine.proof.baseline import take_baseline
+from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.safety.snapshots import SnapshotStore, keep
 from handoff.engine.workspaces.publish import memory
 from handoff.engine.workspaces.publish.retire import retire

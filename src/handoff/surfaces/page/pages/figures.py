@@ -7,7 +7,7 @@ import statistics
 from handoff.agents.contract import ENDINGS
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.events import history
+from handoff.board import figures
 from handoff.board.tasks import metrics
 from handoff.engine.tasks.splitting import score
 
@@ -75,7 +75,7 @@ def read(app: App, *, project: str) -> MetricsPage:
     """The last thirty days."""
     today = int(app.clock.now() // _DAY_SECONDS)
     first = today - _DAYS + 1
-    past = history.since(app.database, moment=float(first * _DAY_SECONDS), project=project)
+    past = figures.past_since(app.database, moment=float(first * _DAY_SECONDS), project=project)
     done = _by_day(((at, 1.0) for at, state, _ in past.ended if state == "done"), first)
     again = _by_day(((at, 1.0) for at, state, attempt in past.ended if state == "done" and attempt > 1), first)
     waits: dict[int, list[float]] = {}

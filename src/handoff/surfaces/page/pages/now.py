@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.engine.app import App
     from handoff.engine.clients.review import ReviewedFile, TaskReview
-    from handoff.engine.features.following import OverviewFeed
-    from handoff.engine.features.overview import OverviewItem
+    from handoff.engine.features.overview import OverviewFeed, OverviewItem
 
 MOST = 40
 """Cards of a section; the board has all of them."""

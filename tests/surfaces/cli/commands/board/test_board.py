@@ -12,7 +12,7 @@ import pytest
 from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
-from handoff.engine.features.following import OverviewFeed
+from handoff.engine.features.overview import OverviewFeed
 from handoff.surfaces.cli.commands.board import acts, keys
 from handoff.surfaces.cli.commands.board.state import BoardState
 from handoff.surfaces.cli.commands.board.view import BoardApp

@@ -35,7 +35,7 @@ def made(ctx: Context, project: str) -> BoardApp:
         from handoff.surfaces.cli.commands.board.view import BoardApp
     except ImportError as missing:
         raise MissingPackage("The board needs the package 'textual'.") from missing
-    from handoff.engine.features.following import OverviewFeed
+    from handoff.engine.features.overview import OverviewFeed
     from handoff.surfaces.cli.commands.board.state import BoardState
 
     ctx.out.leave_screen()

@@ -11,8 +11,7 @@ from handoff.surfaces.vocabulary import fold, matches, wants_ascii
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.engine.features.following import OverviewFeed
-    from handoff.engine.features.overview import OverviewItem
+    from handoff.engine.features.overview import OverviewFeed, OverviewItem
 
 _TITLES = {NEEDS: "NEEDS YOU", RUNNING: "RUNNING", LANDED: "LANDED", NEXT: "NEXT"}
 _TAIL = 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.features import lifecycle, moves
+from handoff.engine.features import lifecycle
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def _archive_arguments(parser: Parser) -> None:
 
 
 def _archive(ctx: Context, arguments: Namespace) -> None:
-    name = moves.archive(ctx.app, name=arguments.name)
+    name = lifecycle.archive(ctx.app, name=arguments.name)
     ctx.out.data({"archived": name})
     ctx.out.line(f"Archived: .handoff/features/{name}")
     ctx.out.line(f"Bring it back with: {ctx.settings.program} unarchive {arguments.name}")
@@ -29,7 +29,7 @@ def _unarchive_arguments(parser: Parser) -> None:
 
 
 def _unarchive(ctx: Context, arguments: Namespace) -> None:
-    name, active = moves.unarchive(ctx.app, name=arguments.name, new_name=arguments.new_name)
+    name, active = lifecycle.unarchive(ctx.app, name=arguments.name, new_name=arguments.new_name)
     ctx.out.data({"feature": name, "active": active})
     ctx.out.line(f"Back: .handoff/features/{name}")
     if active:
@@ -47,7 +47,7 @@ def _clean_arguments(parser: Parser) -> None:
 
 def _clean(ctx: Context, arguments: Namespace) -> None:
     out = ctx.out
-    sweep = moves.survey(ctx.app, everything=arguments.force, archived=arguments.archived)
+    sweep = lifecycle.survey(ctx.app, everything=arguments.force, archived=arguments.archived)
     if not sweep.moving:
         out.data({"moved": [], "spared": sweep.spared})
         out.line("Nothing to clean.")
@@ -61,7 +61,7 @@ def _clean(ctx: Context, arguments: Namespace) -> None:
         out.data({"moved": [], "would_move": sweep.moving, "spared": sweep.spared})
         out.line("Nothing was moved.")
         return
-    move = moves.clean(ctx.app, sweep=sweep)
+    move = lifecycle.clean(ctx.app, sweep=sweep)
     moved = [f".handoff/{end}" for _, end in move.pairs]
     out.data({"moved": moved, "spared": sweep.spared})
     out.line(f"Removed {len(moved)} feature(s). They are in the trash:")

@@ -74,7 +74,7 @@ def _prompt_arguments(parser: Parser) -> None:
 
 
 def _prompt(ctx: Context, arguments: Namespace) -> None:
-    from handoff.engine.features.plain_prompts import plain
+    from handoff.engine.features.prompts import plain
 
     _show(ctx, arguments, plain(ctx.app, kind=arguments.kind))
 
