@@ -72,10 +72,6 @@ def parse_stamp(text: str) -> float | None:
         fields = time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
     except ValueError:
         return None
-    return _timegm(fields)
-
-
-def _timegm(fields: time.struct_time) -> float:
     from calendar import timegm
 
     return float(timegm(fields))

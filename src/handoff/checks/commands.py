@@ -53,13 +53,7 @@ def check_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def run_check(
-    command: str,
-    *,
-    folder: str,
-    environment: Mapping[str, str],
-    timeout: float,
-    clock: Clock,
-    wrap: Wrap | None = None,
+    command: str, *, folder: str, environment: Mapping[str, str], timeout: float, clock: Clock, wrap: Wrap | None = None
 ) -> Verdict:
     """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
     line, given = command, environment

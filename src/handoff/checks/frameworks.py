@@ -406,19 +406,13 @@ STARTERS = {
         ("tests/test_it.py", "def test_it():\n    pass\n"),
     ),
     "unittest": Starter(
-        "python3",
-        (("tests/__init__.py", ""),),
-        ("__pycache__/",),
-        ("tests/test_it.py", "import unittest\n"),
+        "python3", (("tests/__init__.py", ""),), ("__pycache__/",), ("tests/test_it.py", "import unittest\n")
     ),
     "node": Starter("node", ((_PACKAGE, ""),), ("node_modules/",), ("test/it.test.js", "")),
     "go": Starter("go", (("go.mod", "module {name}\n\ngo 1.19\n"),), (), ("it_test.go", "package it\n")),
     "cargo": Starter(
         "cargo",
-        (
-            ("Cargo.toml", '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n'),
-            ("src/lib.rs", ""),
-        ),
+        (("Cargo.toml", '[package]\nname = "{name}"\nversion = "0.1.0"\nedition = "2021"\n'), ("src/lib.rs", "")),
         ("target/",),
         ("tests/it.rs", ""),
     ),

@@ -230,11 +230,7 @@ NEVER_STEP_BY_STEP = frozenset({"claim_at_once"})
 """Functions that never do so: they may be asked inside a transaction."""
 # Each statement has its index. On a young database, without statistics, the planner would rather sort the whole queue; and behind a pooler
 # these calls have no transaction of their own that could say so.
-_PLANS = (
-    "plan_cache_mode = force_generic_plan",
-    "enable_bitmapscan = off",
-    "enable_seqscan = off",
-)
+_PLANS = ("plan_cache_mode = force_generic_plan", "enable_bitmapscan = off", "enable_seqscan = off")
 _RARE = re.compile(r"/\* rare \*/.*?/\* rare ends \*/", re.DOTALL)
 _HEADER = re.compile(r"^-- (takes|gives|asks): (.*)$", re.MULTILINE)
 

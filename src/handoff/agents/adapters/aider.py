@@ -86,19 +86,7 @@ ADAPTER = Adapter(
     launch=launch,
     read=read,
     tells_use=False,
-    variables=(
-        "AIDER_*",
-        "OPENAI_*",
-        "ANTHROPIC_*",
-        "GEMINI_*",
-        "OPENROUTER_*",
-        "LITELLM_*",
-    ),
-    hosts=(
-        "api.anthropic.com",
-        "api.openai.com",
-        "generativelanguage.googleapis.com",
-        "openrouter.ai",
-    ),
+    variables=("AIDER_*", "OPENAI_*", "ANTHROPIC_*", "GEMINI_*", "OPENROUTER_*", "LITELLM_*"),
+    hosts=("api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai"),
     secrets=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
 )

@@ -178,11 +178,7 @@ ADAPTER = Adapter(
         "BASH_*",
         "MCP_*",
     ),
-    hosts=(
-        "api.anthropic.com",
-        "platform.claude.com",
-        "console.anthropic.com",
-    ),
+    hosts=("api.anthropic.com", "platform.claude.com", "console.anthropic.com"),
     secrets=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     login_status=("auth", "status"),
     login_command="claude auth login",

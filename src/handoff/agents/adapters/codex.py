@@ -186,15 +186,8 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="codex",
     floor=_FLOOR,
-    variables=(
-        "OPENAI_*",
-        "CODEX_*",
-    ),
-    hosts=(
-        "api.openai.com",
-        "chatgpt.com",
-        "auth.openai.com",
-    ),
+    variables=("OPENAI_*", "CODEX_*"),
+    hosts=("api.openai.com", "chatgpt.com", "auth.openai.com"),
     secrets=("OPENAI_API_KEY", "CODEX_API_KEY"),
     login_status=("login", "status"),
     login_command="codex login",

@@ -92,13 +92,7 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="copilot",
     floor=_FLOOR,
-    variables=(
-        "COPILOT_*",
-        "GH_HOST",
-    ),
-    hosts=(
-        "api.github.com",
-        "*.githubcopilot.com",
-    ),
+    variables=("COPILOT_*", "GH_HOST"),
+    hosts=("api.github.com", "*.githubcopilot.com"),
     secrets=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
 )

@@ -146,10 +146,7 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="gemini",
     floor=_FLOOR,
-    variables=(
-        "GEMINI_*",
-        "GOOGLE_*",
-    ),
+    variables=("GEMINI_*", "GOOGLE_*"),
     hosts=(
         "generativelanguage.googleapis.com",
         "cloudcode-pa.googleapis.com",

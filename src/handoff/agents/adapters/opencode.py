@@ -62,11 +62,7 @@ export const Handoff = async ({ directory }) => {
   }
 }
 """
-HOMES = {
-    "XDG_DATA_HOME": "opencode/share",
-    "XDG_STATE_HOME": "opencode/state",
-    "XDG_CONFIG_HOME": "opencode/config",
-}
+HOMES = {"XDG_DATA_HOME": "opencode/share", "XDG_STATE_HOME": "opencode/state", "XDG_CONFIG_HOME": "opencode/config"}
 """Which variables move what it writes, and where below its session's folder."""
 
 
@@ -167,20 +163,8 @@ ADAPTER = Adapter(
     resume=resume,
     dialect="opencode",
     floor=_FLOOR,
-    variables=(
-        "OPENCODE_*",
-        "ANTHROPIC_*",
-        "OPENAI_*",
-        "GEMINI_*",
-        "OPENROUTER_*",
-    ),
-    hosts=(
-        "api.anthropic.com",
-        "api.openai.com",
-        "generativelanguage.googleapis.com",
-        "openrouter.ai",
-        "opencode.ai",
-    ),
+    variables=("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "OPENROUTER_*"),
+    hosts=("api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com", "openrouter.ai", "opencode.ai"),
     secrets=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     logins=(
         (".local/share/opencode/auth.json", "opencode/share/opencode/auth.json", True),

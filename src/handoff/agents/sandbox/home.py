@@ -166,7 +166,7 @@ def sockets(environment: Mapping[str, str], needed: Sequence[str]) -> list[str]:
     for name in _FOLDERS:
         folder = environment.get(name, "").rstrip("/")
         if folder.startswith("/"):
-            found += [folder] if _is_own(folder, needed) else _tmux_in(folder)
+            found += [folder] if _is_own(folder, needed) else [os.path.join(folder, f"tmux-{os.getuid()}")]
     for name in _ADDRESSES:
         path = _path_in(environment.get(name, ""))
         if path:
@@ -187,7 +187,3 @@ def _path_in(address: str) -> str:
 def _is_own(folder: str, needed: Sequence[str]) -> bool:
     real = os.path.realpath(folder)
     return real not in _GENERAL and not any(inside(os.path.realpath(path), (real,)) for path in needed)
-
-
-def _tmux_in(folder: str) -> list[str]:
-    return [os.path.join(folder, f"tmux-{os.getuid()}")]

@@ -117,12 +117,7 @@ def _most(transaction: Transaction, who: Sequence[SessionIdentity], *, project: 
 
 
 def _take(
-    transaction: Transaction,
-    who: Sequence[SessionIdentity],
-    *,
-    project: str,
-    lease_seconds: float,
-    limits: ClaimLimits,
+    transaction: Transaction, who: Sequence[SessionIdentity], *, project: str, lease_seconds: float, limits: ClaimLimits
 ) -> list[Claim]:
     first, now = who[0], transaction.now()
     wanted = leases.wishes_of(first, project=project, role="", limits=limits)

@@ -73,12 +73,7 @@ class _Found(Record):
 
 
 def scan(
-    store: Store,
-    *,
-    host: str = "",
-    boot: str = "",
-    is_alive: IsAlive | None = None,
-    deep: bool = False,
+    store: Store, *, host: str = "", boot: str = "", is_alive: IsAlive | None = None, deep: bool = False
 ) -> WatchdogReport:
     """Look once. First reads that touch only what is ill, by index; then one short write for each illness.
 

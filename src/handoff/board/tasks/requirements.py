@@ -89,20 +89,16 @@ def offer(
     """A supervisor says what its host has, which project alone it serves, and with which batch it ends, if with one."""
     rows = [
         {"executor": executor, "kind": kind, "name": name}
-        for kind, names in _named(agents, labels, project, until)
+        for kind, names in [
+            (AGENT, agents),
+            (LABEL, labels),
+            (PROJECT, [project] if project else []),
+            (UNTIL, [until] if until else []),
+        ]
         for name in names
     ]
     if rows:
         transaction.execute_many("put_offer", rows)
-
-
-def _named(agents: Sequence[str], labels: Sequence[str], project: str, until: str) -> list[tuple[str, Sequence[str]]]:
-    return [
-        (AGENT, agents),
-        (LABEL, labels),
-        (PROJECT, [project] if project else []),
-        (UNTIL, [until] if until else []),
-    ]
 
 
 def offers(store: Store) -> dict[str, dict[str, list[str]]]:

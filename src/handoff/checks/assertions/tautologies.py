@@ -113,7 +113,16 @@ def is_always_true(node: ast.expr, names: Names) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _is_never_true(node.operand, names)
     if isinstance(node, ast.Call):
-        return _asks_nothing(node, names)
+        # `bool(True)`, `isinstance(x, object)`, `any([…True…])`.
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name == "bool" and len(node.args) == 1:
+            return is_always_true(node.args[0], names)
+        return (
+            name == "isinstance"
+            and len(node.args) > 1
+            and isinstance(node.args[1], ast.Name)
+            and node.args[1].id == "object"
+        )
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and _compares_nothing(node, names)
 
 
@@ -126,19 +135,6 @@ def _is_never_true(node: ast.expr, names: Names) -> bool:
     return never and isinstance(node, ast.Compare) and is_same(node.left, node.comparators[0], names)
 
 
-def _asks_nothing(node: ast.Call, names: Names) -> bool:
-    """`bool(True)`, `isinstance(x, object)`, `any([…True…])`."""
-    name = node.func.id if isinstance(node.func, ast.Name) else ""
-    if name == "bool" and len(node.args) == 1:
-        return is_always_true(node.args[0], names)
-    return (
-        name == "isinstance"
-        and len(node.args) > 1
-        and isinstance(node.args[1], ast.Name)
-        and node.args[1].id == "object"
-    )
-
-
 def _compares_nothing(node: ast.Compare, names: Names) -> bool:
     operator, left, right = node.ops[0], node.left, node.comparators[0]
     if isinstance(operator, _SAME_WHEN_EQUAL) and is_same(left, right, names):
@@ -147,11 +143,7 @@ def _compares_nothing(node: ast.Compare, names: Names) -> bool:
         return any(is_same(left, one, names) for one in right.elts)
     if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
         return _compared(operator, left, right)
-    return _is_long_enough(operator, left, right)
-
-
-def _is_long_enough(operator: ast.cmpop, left: ast.expr, right: ast.expr) -> bool:
-    """`len(x) >= 0`, and `len(str(x)) > 0`: every value has a text."""
+    # `len(x) >= 0`, and `len(str(x)) > 0`: every value has a text.
     if not isinstance(left, ast.Call) or _called(left) != "len" or len(left.args) != 1:
         return False
     zero = isinstance(right, ast.Constant) and right.value == 0

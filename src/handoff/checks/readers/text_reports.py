@@ -46,7 +46,7 @@ def go(found: RunOutput) -> list[results.Case]:
     places = _GoPlaces(found)
     cases = []
     for (package, test), (status, seconds) in ended.items():
-        if not test or _is_parent(ended, package, test):
+        if not test or any(other.startswith(f"{test}/") for owner, other in ended if owner == package):
             continue
         text = "".join(texts.get((package, test), ()))
         reason, message = _go_reason(text) if status == results.FAILED else ("", "")
@@ -119,10 +119,6 @@ def _event(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) and "Action" in value else None
-
-
-def _is_parent(ended: dict[tuple[str, str], Any], package: str, test: str) -> bool:
-    return any(other.startswith(f"{test}/") for owner, other in ended if owner == package)
 
 
 def cargo(found: RunOutput) -> list[results.Case]:

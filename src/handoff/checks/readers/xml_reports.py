@@ -7,13 +7,7 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks import results
-from handoff.checks.readers.reasons import (
-    java_compile_errors,
-    java_reason,
-    plain_reason,
-    python_reason,
-    script_reason,
-)
+from handoff.checks.readers.reasons import java_compile_errors, java_reason, plain_reason, python_reason, script_reason
 from handoff.checks.results import RunOutput, Unreadable
 
 if TYPE_CHECKING:

@@ -56,10 +56,7 @@ TERMINALS = (
         _scripted("iTerm", "tell current window to create tab with default profile command (item 1 of argv)"),
     ),
     Terminal(
-        "terminal-app",
-        "osascript",
-        "TERM_PROGRAM=Apple_Terminal",
-        _scripted("Terminal", "do script (item 1 of argv)"),
+        "terminal-app", "osascript", "TERM_PROGRAM=Apple_Terminal", _scripted("Terminal", "do script (item 1 of argv)")
     ),
 )
 EDITORS = (

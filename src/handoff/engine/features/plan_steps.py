@@ -174,12 +174,7 @@ def _evidence(app: App, facts: checkout.CheckoutFacts | None, *, unchecked: bool
 
 
 def _log_check(
-    app: App,
-    view: View,
-    verdict: Verdict,
-    facts: checkout.CheckoutFacts | None,
-    step: plans.Step,
-    seen: history.Entry,
+    app: App, view: View, verdict: Verdict, facts: checkout.CheckoutFacts | None, step: plans.Step, seen: history.Entry
 ) -> None:
     entry = {
         "kind": "check",

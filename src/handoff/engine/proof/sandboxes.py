@@ -147,11 +147,7 @@ def borrowed_objects(app: App, workspace: Workspace) -> list[str]:
     found = LentHistory(os.path.dirname(known.strip()))
     if is_lent(workspace.project, found.objects) and os.path.isdir(found.objects):
         return found.places
-    return _lend_again(app, workspace)
-
-
-def _lend_again(app: App, workspace: Workspace) -> list[str]:
-    """A clone from before histories were lent, or whose history is gone from the disk, gets one."""
+    # A clone from before histories were lent, or whose history is gone from the disk, gets one.
     lender = _lender(app, workspace) if workspace.base else None
     return [] if lender is None else Cloned(app.git_environment).lend(*lender, workspace).places
 

@@ -235,13 +235,7 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
         standing = find_standing({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
     links = tuple(path for path, mode in differing.modes(head, tree).items() if mode == _LINK)
     return JudgedChange(
-        checkout=checkout,
-        head=head,
-        tree=tree,
-        changes=changes,
-        standing=standing,
-        before=tuple(listed),
-        links=links,
+        checkout=checkout, head=head, tree=tree, changes=changes, standing=standing, before=tuple(listed), links=links
     )
 
 

@@ -164,12 +164,7 @@ def parse_moment(text: str, *, now: float) -> float:
 
 
 def restore(
-    app: App,
-    *,
-    snapshot_store: SnapshotStore,
-    chosen: Snapshot,
-    want: RestoreRequest,
-    dry_run: bool = False,
+    app: App, *, snapshot_store: SnapshotStore, chosen: Snapshot, want: RestoreRequest, dry_run: bool = False
 ) -> RestoreReport:
     """Bring a snapshot back into its own checkout, after a snapshot of what is there now."""
     store, source = snapshot_store.store, snapshot_store.source

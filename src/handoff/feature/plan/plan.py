@@ -347,11 +347,7 @@ def _position(every: list[str]) -> int | None:
 
 
 def _warnings(
-    body: list[str],
-    marks: list[tuple[int, str, str]],
-    asleep: list[int],
-    position: int | None,
-    current_text: str,
+    body: list[str], marks: list[tuple[int, str, str]], asleep: list[int], position: int | None, current_text: str
 ) -> list[str]:
     found = []
     if position is not None and marks[position][1] != CURRENT:
