@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import handoff
 from handoff.base import settings
 from handoff.base.errors import INTERRUPTED
-from handoff.surfaces.cli import bug, main
+from handoff.surfaces.acting import Bug
+from handoff.surfaces.cli import main
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
 
@@ -161,7 +162,9 @@ def exit_codes_page() -> str:
     for code, name, meaning in error_kinds():
         told = f"`{name}`: {' '.join(meaning.split())}"
         codes[code] = f"{codes[code]} {told}" if code in codes else told
-    codes[bug.BUG] = "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
+    codes[Bug.exit_code] = (
+        "A fault of handoff's own. A log that can be pasted into a report was written, and its path shown."
+    )
     codes[INTERRUPTED] = "Interrupted with Ctrl-C."
     codes[main.PIPE_CLOSED] = "The reader of our output has gone (`handoff list` into `head`)."
     lines = ["# Exit codes", "", NOTE, "| code | meaning |", "|--:|---|"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
@@ -89,6 +90,16 @@ class Task(Record):
     @property
     def ended(self) -> bool:
         return self.ended_at is not None
+
+    def shown(self) -> dict[str, Any]:
+        """The task as a list shows it to programs."""
+        names = "project kind state reason agent role attempt fence held_by priority".split()
+        return {
+            "task": self.label,
+            **{name: getattr(self, name) for name in names},
+            "changed_at": stamp(self.changed_at),
+            "result": self.result,
+        }
 
 
 @beside_others

@@ -92,13 +92,6 @@ def listing(app: App) -> list[AgentListing]:
     return found
 
 
-def retry(app: App, name: str) -> bool:
-    """Start a held agent again on every machine; False when none holds it."""
-    config = home_config(app)
-    catalog.adapter(name, commands=config.values["agents"], where=config.path)
-    return holds.release_agent(app.database, agent=name)
-
-
 def _fence(abilities: Abilities, sandbox: str) -> str:
     """In words: what stops a write outside the ownership, and what only finds it afterwards."""
     if abilities.fence == BY_NOBODY:

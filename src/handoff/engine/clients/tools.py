@@ -9,11 +9,12 @@ from handoff.base.clock import span
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states, tasks
+from handoff.engine import acts
 from handoff.engine.fanout import paths
 from handoff.engine.home import find_project
 from handoff.engine.proof import evidence
 from handoff.engine.sessions import hooks, inside, requests
-from handoff.engine.tasks import admin, create, current
+from handoff.engine.tasks import create, current
 from handoff.engine.tasks import report as journey
 from handoff.engine.tasks.manifests.fields import SUB_TASK_KEYS
 from handoff.engine.workspaces import task_clones
@@ -80,8 +81,8 @@ def ask_human(
     if code or answer:
         if hooks.read_permissions(app) is not None:
             raise Refused("Gates are a person's to answer.", "Ask your own question with `question`.")
-        outcome = admin.answer(app, code=code, word=answer, text=text)
-        return f"Answered: task '{outcome.task.label}' is {outcome.task.state}."
+        (task,) = acts.answer_code(app, code, answer, text=text).tasks
+        return f"Answered: task '{task.label}' is {task.state}."
     if not question.strip():
         raise UserError("There is no question.", "Give `question`, or pass an answer on with `code` and `answer`.")
     seconds = span(within) if within else None

@@ -76,6 +76,14 @@ def _is_held(task: Task, stops: set[str]) -> bool:
     return bool(stops & {"file", "all:", "project:", f"batch:{task.scope}", f"task:{task.id}", f"task:{task.label}"})
 
 
+def mend_or_tell(app: App, project: str, found: list[Task]) -> None:
+    """Mend what somebody looks at; where nothing can be written, that is noted."""
+    try:
+        mend(app, project, found)
+    except UserError as error:
+        app.notes.append(f"Warning: the files of project {project} are not up to date: {error.message}")
+
+
 def refresh_or_tell(app: App, project: str, done: str) -> None:
     """Bring the files up to date; when the disk refuses, say what is safe already."""
     try:

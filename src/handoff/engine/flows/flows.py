@@ -9,6 +9,7 @@ from handoff.agents.contract import OK, AgentOutcome
 from handoff.base.clock import boot_id
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import check_id, new_id, slug
+from handoff.base.markdown import number_of
 from handoff.base.process import is_running, pass_through, start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
@@ -17,7 +18,7 @@ from handoff.board.sessions import sessions as people
 from handoff.board.tasks import flows, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.features.status import look as look_at_feature
-from handoff.engine.flows import conclude
+from handoff.engine.flows import conclude, evidence
 from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.flows.state import state_of
 from handoff.engine.home import find_project, home_config, labels_of, settle
@@ -70,6 +71,52 @@ class FlowView(Record):
     reason: str
     page: str = ""
     """What there is to go by when a person is asked."""
+
+    @property
+    def where(self) -> str:
+        """Where it stands, in words."""
+        why = f" ({self.reason})" if self.reason else ""
+        if self.state in (flows.DONE, flows.CANCELLED):
+            tests = f"; {evidence.tests_word(self.flow.facts)}" if self.state == flows.DONE else ""
+            return f"{self.state}{why} after {number_of(self.flow.cycle, 'cycle')}{tests}"
+        attempt = f", attempt {self.task.attempt} of {self.task.max_attempts}" if self.task else ""
+        return f"{self.state} in {self.flow.phase}, cycle {self.flow.cycle}{attempt}{why}"
+
+    def shown(self) -> dict[str, Any]:
+        """The flow for programs."""
+        flow, task = self.flow, self.task
+        return {
+            "flow": flow.id,
+            "project": flow.project,
+            "workflow": flow.workflow,
+            "state": self.state,
+            "reason": self.reason,
+            **{name: getattr(flow, name) for name in "phase cycle max_cycles request feature workspace".split()},
+            "branch": flow.branch.removeprefix("refs/heads/"),
+            "base": flow.base,
+            "head": flow.head,
+            "agents": flow.agent_by_role,
+            "gates": list(flow.gated_phases),
+            "task": task.label if task else None,
+            "task_state": task.state if task else None,
+            "attempt": task.attempt if task else None,
+            "session": task.held_by if task else None,
+            "test": flow.facts.get("test", ""),
+            "tested": flow.facts.get("tested") or [evidence.NOT_TESTED],
+            "evidence": self.page,
+        }
+
+    def next_steps(self, program: str) -> list[str]:
+        """What a person can do now, behind what there is to go by."""
+        branch = self.flow.branch.removeprefix("refs/heads/")
+        if self.state == flows.DONE:
+            return [f"Take it in: {program} land {branch}, or git merge {branch}"]
+        if self.state == flows.GATED and self.task:
+            asked = f"It waits for you: {program} answer {self.task.label} yes, or no REASON"
+            return [*self.page.splitlines(), asked]
+        if self.state == flows.BLOCKED:
+            return [f"Let it try again: {program} retry {self.flow.id} --note 'what to mind'"]
+        return [f"Go on: {program} resume {self.flow.id}"] if self.state == flows.PAUSED else []
 
 
 class StepResult(Record):

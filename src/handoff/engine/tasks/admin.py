@@ -14,8 +14,6 @@ from handoff.board.events import journal, texts
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
-from handoff.board.tasks.flows import Flow
-from handoff.board.tasks.tasks import Task
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
@@ -36,8 +34,9 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate, Waiting
     from handoff.board.sessions.holds import Hold
     from handoff.board.sessions.pauses import Pause
+    from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.outcomes import Outcome
-    from handoff.board.tasks.tasks import Need
+    from handoff.board.tasks.tasks import Need, Task
     from handoff.engine.app import App
     from handoff.engine.tasks.open_tab import OpenedTab
 
@@ -103,51 +102,6 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
     outcome = gates.reject(app.database, key=task.key, reason=app.clean(reason), answered_by=by or person(app))
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
-
-
-def answer(app: App, *, code: str, word: str, text: str = "", by: str = "") -> Outcome:
-    """Answer the gate a one-time code belongs to: yes, no with a reason, or edit with the text as it is to be."""
-    task, by = tasks.get(app.database, key=behind(app, code=code).gate.task), by or "a code"
-    if word == "yes":
-        return approve(app, task, reason=text, by=by)
-    if word == "no":
-        return reject(app, task, reason=text or "no reason was given", by=by)
-    if word != "edit":
-        raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
-    if not text.strip():
-        raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
-    return approve(app, task, answer=text, by=by)
-
-
-def behind(app: App, *, code: str) -> Waiting:
-    """The open gate a one-time code answers, with the name of its task."""
-    gate = gates.by_code(app.database, code=code.strip().lower())
-    if gate is None:
-        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gate list")
-    task = tasks.get(app.database, key=gate.task)
-    return gates.Waiting(gate, task.project, task.label)
-
-
-def asked_by(app: App, name: str, *, project: str = "") -> tuple[Task, bool]:
-    """The task whose gate is meant by a one-time code or an address, and whether it was the code."""
-    gate = gates.by_code(app.database, code=name.strip().lower())
-    if gate is not None:
-        return tasks.get(app.database, key=gate.task), True
-    try:
-        found = find_address(app, name, project=project)
-    except UserError as error:
-        hint = "Copy a code whole from the notification, or see: handoff gate list"
-        raise UserError(f"{error.message} It is no code of a gate either.", hint) from error
-    key: int | None = None
-    if isinstance(found, Task):
-        return found, False
-    if isinstance(found, Flow):
-        key = found.task
-    elif isinstance(found, Batch):
-        key = found.fan_in
-    if key is None:
-        raise UserError(f"'{name}' asks nothing.", f"See: {app.settings.program} gate list")
-    return tasks.get(app.database, key=key), False
 
 
 def gate_of(app: App, task: Task) -> Gate:

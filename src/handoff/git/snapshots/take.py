@@ -20,6 +20,7 @@ from handoff.git.snapshots.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
@@ -54,6 +55,18 @@ class Snapshot(NamedTuple):
     @property
     def short(self) -> str:
         return self.sha[:10]
+
+    def shown(self) -> dict[str, Any]:
+        """The snapshot as a list shows it to programs."""
+        return {
+            "id": self.sha,
+            "workspace": self.workspace,
+            "session": self.session,
+            "time": stamp(self.time),
+            **{name: getattr(self, name) for name in ("reason", "operation", "head", "branch", "top", "fresh")},
+            "unread": list(self.unread),
+            "incomplete": list(self.incomplete),
+        }
 
 
 class SnapshotRequest(NamedTuple):

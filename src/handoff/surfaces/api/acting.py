@@ -1,15 +1,14 @@
-"""What the API changes: each act is one of our own commands, run in the name of the token that asked for it."""
+"""What the API changes: acts, done in the name of the token that asked for them."""
 
 from __future__ import annotations
 
-import shlex
-
-from handoff.base.errors import Conflict, HandoffError, Refused, UserError
+from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.tasks import batches, flows, tasks
+from handoff.engine.acts import Act
+from handoff.surfaces.acting import perform, report
 from handoff.surfaces.api import reading
-from handoff.surfaces.own_commands import run_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.surfaces.api.reading import ApiRequest
 
-_BY_EXIT: dict[int, type[HandoffError]] = {3: Refused, 4: Conflict}
+_RELEASE = "task release"
 _KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
     "task": (reading.one_task, tasks.find),
     "batch": (reading.one_batch, batches.find),
@@ -36,13 +35,12 @@ def answer(request: ApiRequest) -> Any:
         raise UserError(
             "Say why: the next session reads it." if said == "no" else "An edit needs the text as it is to be."
         )
-    option = "--text" if said == "edit" else "--reason"
-    words = ["answer", waiting.task, said, *([f"{option}={text}"] if text else [])]
-    return _run(request, words, waiting.project)
+    options = {"text" if said == "edit" else "reason": text} if text else {}
+    return _perform(request, Act("answer", (waiting.task, said), options, waiting.project))
 
 
-def _on(kind: str, *words: str) -> Callable[[ApiRequest], Any]:
-    """One of our commands on the task, batch or flow of a key, if its name still means that one."""
+def _on(kind: str, verb: str) -> Callable[[ApiRequest], Any]:
+    """One of our acts on the task, batch or flow of a key, if its name still means that one."""
     one, find = _KINDS[kind]
 
     def act(request: ApiRequest) -> Any:
@@ -50,9 +48,10 @@ def _on(kind: str, *words: str) -> Callable[[ApiRequest], Any]:
         name = meant.label if kind == "task" else meant.id
         if find(request.app.database, project=meant.project, id=name).key != meant.key:
             raise Conflict(f"The {kind} of that key has ended; '{name}' is another one by now.")
-        held = [f"--session={meant.held_by}", f"--fence={meant.fence}"] if words[-1] == "release" else []
-        address = name if words[0] == kind else f"{kind}:{name}"
-        return _run(request, [*words, address, *held, *_reason(request)], meant.project)
+        if verb == _RELEASE:
+            options = {"session": str(meant.held_by), "fence": meant.fence, **_reason(request)}
+            return _perform(request, Act(verb, (name,), options, meant.project))
+        return _perform(request, Act(verb, (f"{kind}:{name}",), _reason(request), meant.project))
 
     return act
 
@@ -61,28 +60,27 @@ def _on_project(word: str) -> Callable[[ApiRequest], Any]:
     def act(request: ApiRequest) -> Any:
         if request.project not in ("", request.named["project"]):
             raise reading.NotThere("There is no project of that name.", "Projects are named in every list.")
-        return _run(request, [word, *_reason(request)], request.named["project"])
+        return _perform(request, Act(word, (), _reason(request), request.named["project"]))
 
     return act
 
 
-def _reason(request: ApiRequest) -> list[str]:
+def _reason(request: ApiRequest) -> dict[str, Any]:
     reason = request.asked.get("reason", "")
-    return [f"--reason={reason}"] if reason else []
+    return {"reason": reason} if reason else {}
 
 
-def _run(request: ApiRequest, words: list[str], project: str) -> Any:
-    words = [*words, "--project", project]
-    code, text = run_own(request.app.settings, words)
-    if code:
-        said, _, hint = text.strip().rpartition("Error: ")[2].partition("\nHint: ")
-        raise _BY_EXIT.get(code, UserError)(said.strip(), hint.strip())
-    return {"command": shlex.join([request.app.settings.program, *words]), "text": text.strip()}
+def _perform(request: ApiRequest, act: Act) -> Any:
+    done = perform(request.app, act)
+    text = report(request.app, done)
+    if not done.ok:
+        raise UserError(text)
+    return {"command": act.line(request.app.settings.program), "text": text}
 
 
 TASK, BATCH, FLOW = (
     {word: _on(kind, word) for word in ("retry", "cancel", "pause", "resume")} for kind in ("task", "batch", "flow")
 )
-TASK["release"] = _on("task", "task", "release")
+TASK["release"] = _on("task", _RELEASE)
 PROJECT = {word: _on_project(word) for word in ("pause", "resume")}
 TAKES_REASON = {"cancel": ("task", "batch", "flow"), "pause": ("task", "batch", "project"), "release": ("task",)}

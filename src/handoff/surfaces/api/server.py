@@ -15,6 +15,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tokens import may
 from handoff.engine.app import App
 from handoff.engine.sessions import endpoints
+from handoff.surfaces.acting import on_thread
 from handoff.surfaces.api import routes, shapes
 from handoff.surfaces.api.reading import ApiRequest, NotThere
 from handoff.surfaces.api.stream import Feed
@@ -159,7 +160,7 @@ class Api:
         if self._acts is None:
             self._acts = asyncio.Semaphore(_MOST_ACTS)
         async with self._acts:
-            return JSONResponse(await run_in_threadpool(_perform, one, named, asked, caller))
+            return JSONResponse(await on_thread(_perform, one, named, asked, caller))
 
     async def _stream(self, request: Request, caller: HttpCaller, asked: dict[str, Any]) -> Response:
         last = request.headers.get("last-event-id", "")

@@ -35,17 +35,9 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 - the one place that may: a bug becomes a log, not a traceback
-        from handoff.base.files import FULL, failure
-        from handoff.surfaces.cli.bug import BUG, report_bug
+        from handoff.surfaces.acting import as_error
 
-        if isinstance(error, OSError) and error.errno in FULL:
-            return _told(out, failure(f"Cannot write {error.filename or settings.home}", error))
-        path = report_bug(error, words, home=settings.home, now=app.clock.now())
-        out.error(
-            f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",
-            f"Please report it with this log: {path}" if path else "Please report it with the text above.",
-        )
-        return BUG
+        return _told(out, as_error(app, error, words))
     finally:
         out.end_progress()
         for note in app.notes:

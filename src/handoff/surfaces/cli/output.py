@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
+    from handoff.engine.acts import ActDone
     from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {
@@ -143,6 +144,16 @@ class Output:
             text = json.dumps(value, ensure_ascii=False, indent=2, default=_plain)
             text = text if text.isascii() else text.translate(_AS_JSON)
             self._send(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
+
+    def done(self, act: ActDone) -> int:
+        """What came of an act, and the exit code."""
+        self.data(act.facts)
+        for line in act.text.splitlines():
+            self.line(line, act.style)
+        self.lines(*act.hint.splitlines())
+        for note in act.notes:
+            self.note(note)
+        return 0 if act.ok else 1
 
     def note(self, text: str, style: str = "") -> None:
         """Something a person should know that is not the answer."""

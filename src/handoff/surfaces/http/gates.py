@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine import acts
 from handoff.engine.app import App
 from handoff.engine.sessions.endpoints import GATES
-from handoff.engine.tasks import admin
 from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Answers:
     def _show(self, app: App, code: str) -> tuple[int, str]:
         """The page a link opens: words of agents are text here, whatever they hold."""
         try:
-            found = admin.behind(app, code=code)
+            found = acts.gate_behind(app, code)
             return _OK, self.look.asked(app, waiting=found, code=code, to=GATES)
         except HandoffError as error:
             return _status(error), self.look.told(error.message, error.hint, good=False)
@@ -128,10 +128,10 @@ def _answer(app: App, fields: dict[str, str] | None) -> tuple[int, dict[str, str
         return _CONFUSED, {"error": "Send JSON with code, answer and perhaps text and by."}
     code, word, text, by = (fields.get(name, "") for name in _FIELDS)
     try:
-        outcome = admin.answer(app, code=code, word=word, text=text, by=by)
+        (task,) = acts.answer_code(app, code, word, text=text, by=by).tasks
     except HandoffError as error:
         return _status(error), {"error": error.message}
-    return _OK, {"task": outcome.task.label, "project": outcome.task.project, "state": outcome.task.state}
+    return _OK, {"task": task.label, "project": task.project, "state": task.state}
 
 
 def _status(error: HandoffError) -> int:

@@ -1,21 +1,19 @@
-"""What a button does: one of our own commands, run as a person would type it, and shown with what it said."""
+"""What a button does: an act, shown as the command line that does the same, with what came of it."""
 
 from __future__ import annotations
 
 import secrets
-import shlex
 from collections import OrderedDict
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, RedirectResponse
 
 from handoff.base.errors import UserError
-from handoff.base.record import TYPE_CHECKING, Record
-from handoff.surfaces.own_commands import run_own
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.acts import Act
+from handoff.surfaces.acting import ActResult, on_thread, perform_apart
 from handoff.surfaces.page.guard import FORM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from starlette.requests import Request
@@ -27,44 +25,18 @@ _KEPT = 100
 _LONGEST = 4000
 
 
-class ActResult(Record):
-    """What a command said."""
-
-    command: str
-    code: int
-    text: str
-
-    @property
-    def short(self) -> str:
-        return self.text.strip()[:_LONGEST] or "Done."
-
-
-def _spoken(*words: str) -> Callable[[str, str], list[str]]:
-    """A command whose last option is the text of the form; without text it is left out."""
-
-    def made(name: str, text: str) -> list[str]:
-        before = [name if word == "NAME" else word for word in words[:-1]]
-        return [*before, f"{words[-1]}={text}"] if text else before
-
-    return made
-
-
-def _plain(*words: str) -> Callable[[str, str], list[str]]:
-    return lambda name, _: [*words, name]
-
-
-ACTS: dict[str, Callable[[str, str], list[str]]] = {
-    "yes": _spoken("answer", "NAME", "yes", "--reason"),
-    "no": _spoken("answer", "NAME", "no", "--reason"),
-    "edit": _spoken("answer", "NAME", "edit", "--text"),
-    "retry": _plain("retry"),
-    "cancel": _spoken("cancel", "NAME", "--reason"),
-    "pause": _plain("pause"),
-    "resume": _plain("resume"),
-    "agent": _plain("agent", "retry"),
-    "seen": _plain("incident", "seen"),
+ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "yes": ("answer", ("yes",), "reason"),
+    "no": ("answer", ("no",), "reason"),
+    "edit": ("answer", ("edit",), "text"),
+    "retry": ("retry", (), ""),
+    "cancel": ("cancel", (), "reason"),
+    "pause": ("pause", (), ""),
+    "resume": ("resume", (), ""),
+    "agent": ("agent retry", (), ""),
+    "seen": ("incident seen", (), ""),
 }
-"""Each button and the words of its command."""
+"""Each button: its act, the words after the address, and the option that takes the text of the form."""
 COMMENT = "comment"
 NEEDS_TEXT = {
     COMMENT: "Say what the next session is to mind.",
@@ -91,13 +63,12 @@ class Acts:
         form = dict(fields)
         addresses = [value for name, value in fields if name == "of"]
         try:
-            commands = [self._words(form, address) for address in addresses]
+            asked = [self._act(form, address) for address in addresses]
+            results = [await on_thread(perform_apart, self._settings, act) for act in asked]
         except UserError as error:
             results = [ActResult("", 2, error.message)]
-        else:
-            results = [await run_in_threadpool(self._run, words) for words in commands]
         if request.headers.get("accept", "").startswith("application/json"):
-            said = [{"command": one.command, "code": one.code, "text": one.short} for one in results]
+            said = [{"command": one.command, "code": one.code, "text": _short(one)} for one in results]
             return JSONResponse({"results": said})
         name = secrets.token_urlsafe(8)
         self._results[name] = results
@@ -107,7 +78,7 @@ class Acts:
         back = back.partition("?")[0] if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
         return RedirectResponse(f"{back}?result={name}", 303)
 
-    def _words(self, form: dict[str, str], address: str) -> list[str]:
+    def _act(self, form: dict[str, str], address: str) -> Act:
         act, text = form.get("act", ""), form.get("text", "").replace("\r\n", "\n").strip()
         project, _, name = address.partition("/")
         if (
@@ -121,25 +92,16 @@ class Acts:
             raise UserError(NEEDS_TEXT[act])
         if act in HURTS and form.get("sure") != "yes":
             raise UserError("Tick the box if you mean it: nothing was changed.")
-        where = ["--project", project] if project else []
         if act == COMMENT:
-            return [
-                "task",
-                "comment",
-                *where,
-                f"--quote={form.get('quote', '')}",
-                "--",
-                name,
-                form.get("place", ""),
-                text,
-            ]
-        return [*ACTS[act](name, text), *where]
+            return Act("task comment", (name, form.get("place", ""), text), {"quote": form.get("quote", "")}, project)
+        verb, words, option = ACTS[act]
+        return Act(verb, (name, *words), {option: text} if option and text else {}, project)
 
-    def _run(self, words: list[str]) -> ActResult:
-        code, text = run_own(self._settings, words)
-        return ActResult(shlex.join([self._settings.program, *words]), code, text)
+
+def _short(one: ActResult) -> str:
+    return one.text.strip()[:_LONGEST] or "Done."
 
 
 def as_values(results: list[ActResult]) -> list[dict[str, Any]]:
     """For a template."""
-    return [{"command": one.command, "good": one.code == 0, "text": one.short} for one in results]
+    return [{"command": one.command, "good": one.code == 0, "text": _short(one)} for one in results]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.clients.agents import USED_DAYS, listing, retry
+from handoff.engine import acts
+from handoff.engine.clients.agents import USED_DAYS, listing
 from handoff.surfaces.cli.command import Command, no_arguments, pick
 from handoff.surfaces.cli.commands.tasks.holds import hold_data
 
@@ -25,11 +26,7 @@ def _retry_arguments(parser: Parser) -> None:
 
 
 def _retry(ctx: Context, arguments: Namespace) -> int:
-    name = arguments.name
-    released = retry(ctx.app, name)
-    ctx.out.data({"agent": name, "released": released})
-    ctx.out.line(f"Agent {name} is started again from now on." if released else f"Agent {name} was not held.")
-    return 0
+    return ctx.out.done(acts.retry_agent(ctx.app, arguments.name))
 
 
 def _agents(ctx: Context, arguments: Namespace) -> int:

@@ -1,28 +1,31 @@
-"""What each key does. Whatever changes something is one of our own commands, run as a person would run it."""
+"""What each key does. Whatever changes something is an act, shown as the command line that does the same."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import tempfile
 
-from handoff.base.clock import time_of_day
+from handoff.base.clock import stamp, time_of_day
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.acts import Act
 from handoff.engine.clients import review
 from handoff.engine.features.overview import RUNNING
+from handoff.engine.safety.snapshots import open_snapshot_store
+from handoff.engine.workspaces.undo import operations
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.review import review_lines
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
     from handoff.engine.features.overview import OverviewItem
+    from handoff.surfaces.acting import ActResult
     from handoff.surfaces.cli.commands.board.state import BoardState
 
     class Surface(Protocol):
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
         @property
         def size(self) -> Any: ...
 
-        def run_words(
-            self, words: list[str], *, page: str = "", then: Callable[[int, str], None] | None = None
-        ) -> None: ...
+        def perform(self, act: Act, *, then: Callable[[ActResult], None] | None = None) -> None: ...
+
+        def run_command(self, words: list[str], *, page: str) -> None: ...
 
         def copy_to_clipboard(self, text: str) -> None: ...
 
@@ -47,27 +50,20 @@ if TYPE_CHECKING:
 _PAGE = 10
 
 
-def tell_result(state: BoardState, code: int, text: str, shown: str, page: str) -> None:
-    """What a command said: its first line, or all of it on a page."""
-    lines = [line for line in text.splitlines() if line.strip()]
+def tell_result(state: BoardState, result: ActResult, page: str) -> None:
+    """What an act or a command reported: its first line, or all of it on a page."""
+    lines = [line for line in result.text.splitlines() if line.strip()]
     if page or len(lines) > _PAGE:
-        state.page = TextPage(page or shown, [(clean(line), "") for line in text.splitlines()])
+        state.page = TextPage(page or result.command, [(clean(line), "") for line in result.text.splitlines()])
         state.tell("")
     else:
         hint = next((line for line in lines if line.startswith("Hint: ")), "")
         first = lines[0] if lines else "done"
-        state.tell(clean(f"{first} {hint}".strip()), "bad" if code else "good")
+        state.tell(clean(f"{first} {hint}".strip()), "bad" if result.code else "good")
 
 
-def _answering(state: BoardState, item: OverviewItem, *said: str) -> list[str]:
-    """The words that answer a gate; what is said stands before options, or it is not understood."""
-    label, *where = _words(state, item)
-    return ["answer", label, *said, *where]
-
-
-def _words(state: BoardState, item: OverviewItem, *verb: str) -> list[str]:
-    where = ["--project", item.project] if item.project else []
-    return [*verb, state.label(item), *where]
+def _act(app: Surface, item: OverviewItem, verb: str, *words: str, **options: str) -> Act:
+    return Act(verb, (app.state.label(item), *words), options, item.project)
 
 
 def _with_task(act: Callable[[Surface, OverviewItem], None]) -> Callable[[Surface], None]:
@@ -116,9 +112,9 @@ def _open(app: Surface) -> None:
     elif item.section == RUNNING:
         _log(app, item)
     else:
-        app.run_words(
-            _command_words(app.state, item) if not item.key else _words(app.state, item, "show"), page=item.address
-        )
+        where = ["--project", item.project] if item.project else []
+        shown = ["show", app.state.label(item), *where] if item.key else _command_words(app.state, item)
+        app.run_command(shown, page=item.address)
 
 
 def _command_words(state: BoardState, item: OverviewItem) -> list[str]:
@@ -149,7 +145,7 @@ def _yes(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.item is not None:
         app.state.page = None
-        app.run_words(_answering(app.state, page.item, "yes"))
+        app.perform(_act(app, page.item, "answer", "yes"))
 
 
 def _no(app: Surface) -> None:
@@ -161,7 +157,7 @@ def _no(app: Surface) -> None:
     def done(reason: str) -> None:
         if reason:
             app.state.page = None
-            app.run_words(_answering(app.state, item, "no", reason))
+            app.perform(_act(app, item, "answer", "no", reason=reason))
 
     app.state.prompt = LinePrompt("Why not? (empty: back)", done)
 
@@ -185,71 +181,72 @@ def _edit(app: Surface) -> None:
         app.state.tell("The editor left no text; the gate is as it was.", "warn")
         return
     app.state.page = None
-    app.run_words(_answering(app.state, page.item, "edit", text))
+    app.perform(_act(app, page.item, "answer", "edit", text=text))
 
 
-def _retry_words(state: BoardState, item: OverviewItem) -> list[str]:
-    return _command_words(state, item) if "retry" in item.command else []
+def _retried(app: Surface, item: OverviewItem) -> Act | None:
+    """The act of the command a blocked line names: it tries a task, a flow or an agent again."""
+    verb, *rest = _command_words(app.state, item)
+    if verb == "agent" and rest[:1] == ["retry"]:
+        return Act("agent retry", (rest[1],))
+    project = rest[-1] if "--project" in rest else ""
+    return Act("retry", (rest[0],), {}, project) if verb == "retry" else None
 
 
-def _retry(app: Surface) -> None:
-    item = app.state.item()
-    words = _retry_words(app.state, item) if item else []
-    if words:
-        app.run_words(words)
-    else:
-        app.state.tell("Nothing to retry here: it is not blocked.", "warn")
-
-
-def _retry_all(app: Surface) -> None:
-    row = app.state.row()
-    found = [words for item in (row.items if row else ()) if (words := _retry_words(app.state, item))]
-    for words in found:
-        app.run_words(words)
+def _retry_these(app: Surface, items: Iterable[OverviewItem]) -> None:
+    found = [act for item in items if (act := _retried(app, item))]
+    for act in found:
+        app.perform(act)
     if not found:
         app.state.tell("Nothing to retry here: it is not blocked.", "warn")
 
 
+def _retry(app: Surface) -> None:
+    item = app.state.item()
+    _retry_these(app, [item] if item else [])
+
+
+def _retry_all(app: Surface) -> None:
+    row = app.state.row()
+    _retry_these(app, row.items if row else ())
+
+
 def _pause(app: Surface, item: OverviewItem) -> None:
-    where = ["--project", item.project] if item.project else []
-    verb = "resume" if item.look == "paused" else "pause"
-    app.run_words([verb, app.state.label(item), *where])
+    app.perform(_act(app, item, "resume" if item.look == "paused" else "pause"))
 
 
 def _cancel(app: Surface, item: OverviewItem) -> None:
-    words = _words(app.state, item, "cancel")
-    app.state.confirm = (f"cancel {item.address}", lambda: app.run_words(words))
+    act = _act(app, item, "cancel")
+    app.state.confirm = (f"cancel {item.address}", lambda: app.perform(act))
     app.state.tell(f"Take {item.address} back? y, any other key leaves it.", "warn")
 
 
 def _undo(app: Surface) -> None:
     """What can be taken back, and what taking back the newest would change; y does it."""
 
-    def listed(code: int, text: str) -> None:
-        found = json.loads(text)["operations"] if code == 0 else []
-        if not found:
-            app.state.tell("There is nothing to undo here." if code == 0 else clean(text.strip()), "warn")
-            return
-        newest = str(found[0]["id"])
-        rest = [(f"   {clean(one['time'])}  {clean(one['what'])}", "dim") for one in found[1:]]
+    own = app.state.feed.app
+    found = operations(own, snapshot_store=open_snapshot_store(own))
+    if not found:
+        app.state.tell("There is nothing to undo here.", "warn")
+        return
+    newest = found[0]
 
-        def tried(code: int, text: str) -> None:
-            lines = [(f" {clean(found[0]['what'])}", "strong"), ("", "")]
-            lines += [(f"   {clean(line)}", "bad" if code else "") for line in text.splitlines()]
-            lines += [("", ""), (" Before it, each by: handoff undo ID", "dim"), *rest] if rest else []
-            app.state.page = TextPage("what would be taken back", lines)
-            if code == 0:
-                app.state.confirm = ("undo", lambda: _take_back(app, newest))
-                app.state.tell("Take it back? y, any other key leaves it.", "warn")
+    def tried(result: ActResult) -> None:
+        lines = [(f" {clean(newest.what)}", "strong"), ("", "")]
+        lines += [(f"   {clean(line)}", "bad" if result.code else "") for line in result.text.splitlines()]
+        rest = [(f"   {stamp(one.time)}  {clean(one.what)}", "dim") for one in found[1:]]
+        lines += [("", ""), (" Before it, each by: handoff undo ID", "dim"), *rest] if rest else []
+        app.state.page = TextPage("what would be taken back", lines)
+        if result.code == 0:
+            app.state.confirm = ("undo", lambda: _take_back(app, newest.id))
+            app.state.tell("Take it back? y, any other key leaves it.", "warn")
 
-        app.run_words(["undo", newest, "--dry-run"], then=tried)
-
-    app.run_words(["undo", "--list", "--json"], then=listed)
+    app.perform(Act("undo", (newest.id,), {"dry_run": True}), then=tried)
 
 
 def _take_back(app: Surface, operation: str) -> None:
     app.state.page = None
-    app.run_words(["undo", operation])
+    app.perform(Act("undo", (operation,)))
 
 
 def _log(app: Surface, item: OverviewItem) -> None:
@@ -301,7 +298,7 @@ def _command(app: Surface) -> None:
             app.state.tell(f"That is no command line: {error}.", "bad")
             return
         if words:
-            app.run_words(words, page=text)
+            app.run_command(words, page=text)
 
     app.state.prompt = LinePrompt(f"{app.state.feed.app.settings.program}", done)
 

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 
 from rich.segment import Segment
 from rich.style import Style
@@ -16,11 +17,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from handoff.base.errors import HandoffError
+from handoff.base.process import run
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features.overview import NEEDS
+from handoff.engine.sessions.agent_programs import own_words
+from handoff.surfaces.acting import ActResult, on_thread, perform_apart
 from handoff.surfaces.cli.commands.board import acts, keys
 from handoff.surfaces.cli.commands.board.lines import draw
-from handoff.surfaces.own_commands import run_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +32,12 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from handoff.engine.acts import Act
     from handoff.surfaces.cli.commands.board.lines import Line
     from handoff.surfaces.cli.commands.board.state import BoardState
 
 EVERY_SECONDS = 0.25
+_COMMAND_SECONDS = 600.0
 _COLOURS = {
     "title": Style(bold=True, color="cyan"),
     "good": Style(color="green"),
@@ -191,19 +196,37 @@ class BoardApp(App[None]):
         else:
             self.exit()
 
-    def run_words(self, words: list[str], *, page: str = "", then: Callable[[int, str], None] | None = None) -> None:
-        """Run one of our own commands and tell what it said: in one line, on a page, or as `then` says."""
-        shown = shlex.join([self.state.feed.app.settings.program, *words])
-        self.state.tell(shown, "dim")
-        self.run_worker(self._run(words, shown, page, then), exclusive=False)
+    def perform(self, act: Act, *, then: Callable[[ActResult], None] | None = None) -> None:
+        """Do an act and tell what came of it: in one line, on a page where it is long, or as `then` does."""
+        settings = self.state.feed.app.settings
+        self._after(act.line(settings.program), partial(perform_apart, settings, act), then or self._tell)
 
-    async def _run(self, words: list[str], shown: str, page: str, then: Callable[[int, str], None] | None) -> None:
-        code, text = await asyncio.to_thread(run_own, self.state.feed.app.settings, words)
-        if then is not None:
-            then(code, text)
-        else:
-            acts.tell_result(self.state, code, text, shown, page)
-        self.tick()
+    def run_command(self, words: list[str], *, page: str) -> None:
+        """Run a command line as the person would type it, and show what it printed on a page."""
+        settings = self.state.feed.app.settings
+        shown = shlex.join([settings.program, *words])
+        environment = {**settings.environment, "NO_COLOR": "1"}
+
+        def printed() -> ActResult:
+            argv = [*own_words(), *words]
+            done = run(argv, environment=environment, cwd=settings.here, timeout=_COMMAND_SECONDS, merge=True)
+            return ActResult(shown, done.code, done.text)
+
+        self._after(shown, printed, partial(self._tell, page=page))
+
+    def _after(self, shown: str, call: Callable[[], ActResult], then: Callable[[ActResult], None]) -> None:
+        async def work() -> None:
+            try:
+                then(await on_thread(call))
+            except HandoffError as error:
+                self.state.tell(error.message, "bad")
+            self.tick()
+
+        self.state.tell(shown, "dim")
+        self.run_worker(work(), exclusive=False)
+
+    def _tell(self, result: ActResult, page: str = "") -> None:
+        acts.tell_result(self.state, result, page)
 
     def _name_window(self, needs: int) -> None:
         """The window says how many things need the person, also while another one is looked at."""

@@ -7,6 +7,7 @@ import os
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine import acts
 from handoff.engine.safety import incidents as engine
 from handoff.surfaces.cli.command import Command, flag, option, pick
 
@@ -89,14 +90,12 @@ def _words(value: Any) -> str:
 
 def _seen(ctx: Context, arguments: argparse.Namespace) -> int:
     ids, project = arguments.ids, "" if arguments.all else _project(ctx)
-    engine.look(ctx.app)
     if not ids:
         raise UsageError("Which ones have you seen?", "For example: handoff incident seen all")
-    wanted = [one.id for one in engine.listing(ctx.app, project=project)] if ids == ["all"] else ids
-    found = engine.see(ctx.app, ids=wanted)
-    ctx.out.data({"seen": [one.id for one in found]})
-    ctx.out.line(f"{len(found)} incident{'' if len(found) == 1 else 's'} seen.")
-    return 0
+    if ids == ["all"]:
+        engine.look(ctx.app)
+        ids = [one.id for one in engine.listing(ctx.app, project=project)]
+    return ctx.out.done(acts.seen(ctx.app, *ids))
 
 
 def _record(one: Incident) -> dict[str, Any]:

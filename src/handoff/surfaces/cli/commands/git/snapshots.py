@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
-from handoff.base.ids import on_one_line
+from handoff.engine import acts
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick
@@ -15,12 +15,10 @@ from handoff.surfaces.cli.command import Command, flag, number_of, option, optio
 if TYPE_CHECKING:
     import argparse
 
-    from handoff.engine.safety.snapshots import RestoreReport, SnapshotStore
+    from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.engine.workspaces.undo import Operation
     from handoff.git.snapshots.take import Snapshot
     from handoff.surfaces.cli.command import Context, Parser
-
-_SHOWN_PATHS = 40
 
 
 def _snapshot_arguments(parser: Parser) -> None:
@@ -41,7 +39,7 @@ def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
         force=bool(arguments.message),
     )
     taken = engine.snapshot(ctx.app, snapshot_store=snapshot_store, request=request)
-    ctx.out.data(_record(taken))
+    ctx.out.data(taken.shown())
     ctx.out.line(f"{taken.short}  {taken.reason}" if taken.fresh else f"{taken.short}  nothing has changed since")
     _warn(ctx, taken)
     return 0
@@ -58,7 +56,7 @@ def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
     found = engine.listing(ctx.app, snapshot_store=snapshot_store, session=arguments.session)
     shown = found[: arguments.number] if arguments.number > 0 else found
     faults = engine.verify(ctx.app, snapshot_store=snapshot_store) if arguments.verify else []
-    ctx.out.data({"snapshots": [_record(one) for one in shown], "count": len(found), "faults": faults})
+    ctx.out.data({"snapshots": [one.shown() for one in shown], "count": len(found), "faults": faults})
     now = ctx.app.clock.now()
     for one in shown:
         who = one.workspace + (f" · {one.session}" if one.session and one.session != one.workspace else "")
@@ -106,7 +104,7 @@ def _diff(ctx: Context, arguments: argparse.Namespace) -> int:
         paths=paths,
         form="--stat" if arguments.stat else "",
     )
-    ctx.out.data({"old": _record(old), "new": _record(new), "diff": text})
+    ctx.out.data({"old": old.shown(), "new": new.shown(), "diff": text})
     if not ctx.out.json_wanted:
         ctx.out.raw(text)
     if not text:
@@ -149,7 +147,7 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
         report = engine.restore_into(
             ctx.app, snapshot_store=snapshot_store, chosen=chosen, folder=arguments.into, paths=tuple(arguments.path)
         )
-        return _tell(ctx, report, dry_run=False)
+        return ctx.out.done(acts.restore_done(report, dry_run=False))
     there = snapshot_store if arguments.here else engine.home_of(ctx.app, snapshot_store=snapshot_store, chosen=chosen)
     part = bool(arguments.ref or arguments.setting)
     if part and (arguments.path or arguments.exact or arguments.index or arguments.refs or arguments.all):
@@ -168,7 +166,7 @@ def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
 
     with ours(ctx.app, folder=there.place.source.top):
         report = engine.restore(ctx.app, snapshot_store=there, chosen=chosen, want=want, dry_run=arguments.dry_run)
-    return _tell(ctx, report, dry_run=arguments.dry_run)
+    return ctx.out.done(acts.restore_done(report, dry_run=arguments.dry_run))
 
 
 def _undo_arguments(parser: Parser) -> None:
@@ -181,22 +179,9 @@ def _undo_arguments(parser: Parser) -> None:
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.workspaces import undo
 
-    snapshot_store = engine.open_snapshot_store(ctx.app)
     if arguments.list:
-        return _operations(ctx, undo.operations(ctx.app, snapshot_store=snapshot_store))
-    if arguments.session:
-        report = undo.undo_session(
-            ctx.app, snapshot_store=snapshot_store, session=arguments.session, dry_run=arguments.dry_run
-        )
-        return _tell(ctx, report, dry_run=arguments.dry_run)
-    operation = undo.choose_operation(ctx.app, snapshot_store=snapshot_store, name=arguments.operation)
-    done = undo.undo(ctx.app, snapshot_store=snapshot_store, operation=operation, dry_run=arguments.dry_run)
-    if done.report:
-        return _tell(ctx, done.report, dry_run=arguments.dry_run)
-    ctx.out.data({"operation": pick(operation, "kind id what"), "dry_run": arguments.dry_run, "lines": done.lines})
-    for line in done.lines:
-        ctx.out.line(line)
-    return 0
+        return _operations(ctx, undo.operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))
+    return ctx.out.done(acts.undo(ctx.app, **pick(arguments, "operation session dry_run")))
 
 
 def _operations(ctx: Context, found: list[Operation]) -> int:
@@ -206,34 +191,6 @@ def _operations(ctx: Context, found: list[Operation]) -> int:
         ctx.out.line(f"{one.short}  {age(now - one.time):>8} ago  {one.what}")
     if not found:
         ctx.out.line("There is nothing to undo here.")
-    return 0
-
-
-def _tell(ctx: Context, report: RestoreReport, *, dry_run: bool) -> int:
-    ctx.out.data(
-        {
-            "snapshot": _record(report.snapshot),
-            "target": report.target,
-            "dry_run": dry_run,
-            "changes": [{"kind": change.kind, "path": change.path} for change in report.changes],
-            "notes": list(report.notes),
-            "before": _record(report.before) if report.before else None,
-        }
-    )
-    words = {"add": "bring back", "change": "change", "delete": "delete", "mode": "set rights"}
-    for change in report.changes[:_SHOWN_PATHS]:
-        ctx.out.line(f"  {words[change.kind]:<10} {on_one_line(change.path)}")
-    if len(report.changes) > _SHOWN_PATHS:
-        ctx.out.line(f"  … and {len(report.changes) - _SHOWN_PATHS} more")
-    for note in report.notes:
-        ctx.out.line(f"  {note}")
-    verb = "Would restore" if dry_run else "Restored"
-    rights = sum(change.kind == "mode" for change in report.changes)
-    count = len(report.changes) - rights
-    more = f" and the rights of {rights} more" if rights else ""
-    ctx.out.line(f"{verb} {count} file{'' if count == 1 else 's'}{more} of {report.snapshot.short} in {report.target}.")
-    if report.before:
-        ctx.out.line(f"Take it back with: handoff undo {report.before.short}")
     return 0
 
 
@@ -256,17 +213,6 @@ def _warn(ctx: Context, taken: Snapshot) -> None:
         ctx.out.warning(f"{name} could not be read and is not in the snapshot.")
     for part in taken.incomplete:
         ctx.out.warning(f"The repository's {part} could not be read in full; the earlier one is kept.")
-
-
-def _record(one: Snapshot) -> dict[str, Any]:
-    return {
-        "id": one.sha,
-        **pick(one, "workspace session"),
-        "time": stamp(one.time),
-        **pick(one, "reason operation head branch top fresh"),
-        "unread": list(one.unread),
-        "incomplete": list(one.incomplete),
-    }
 
 
 COMMANDS = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from handoff.base.clock import age, stamp
-from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.fanout import views
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
@@ -37,26 +37,6 @@ def _find(ctx: Context, arguments: argparse.Namespace) -> Task:
     return admin.find_task(ctx.app, arguments.task, project=arguments.project)
 
 
-def brief_of(task: Task) -> dict[str, Any]:
-    """A task as a line of a list, for programs."""
-    return {
-        "task": task.label,
-        **pick(task, "project kind state reason agent role attempt fence held_by priority"),
-        "changed_at": stamp(task.changed_at),
-        "result": task.result,
-    }
-
-
-def mend_files(ctx: Context, project: str, found: list[Task]) -> None:
-    """A document of a task that was removed comes back when somebody looks; where nothing can be written, that is said."""
-    from handoff.engine.fanout import views
-
-    try:
-        views.mend(ctx.app, project, found)
-    except UserError as error:
-        ctx.out.warning(f"the files of project {project} are not up to date: {error.message}")
-
-
 # --- show -------------------------------------------------------------------------------------------------
 
 
@@ -72,10 +52,10 @@ def show_task(ctx: Context, task: Task) -> None:
     """One task with what it waits for, its gate and its history."""
     found = admin.picture(ctx.app, task)
     task = found.task
-    mend_files(ctx, task.project, [task])
+    views.mend_or_tell(ctx.app, task.project, [task])
     ctx.out.data(
         {
-            **brief_of(task),
+            **task.shown(),
             **pick(task, "brief workspace"),
             "owns": list(task.patterns),
             "check": task.check_command,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.fanout import views
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
-from handoff.surfaces.cli.commands.tasks.board import brief_of, chosen_project, ended_words, mend_files
+from handoff.surfaces.cli.commands.tasks.board import chosen_project, ended_words
 from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
 from handoff.surfaces.cli.overview import tell_older
 
@@ -44,14 +45,14 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
         _take_in(ctx, project)
     found = admin.board(ctx.app, project=project, **pick(arguments, "state include_ended limit"))
     if project:
-        mend_files(ctx, project, found.tasks)
+        views.mend_or_tell(ctx.app, project, found.tasks)
     held = by_task(found.holds, found.tasks)
     ctx.out.data(
         {
             "project": project,
             "tasks": [
                 {
-                    **brief_of(task),
+                    **task.shown(),
                     "labels": list(found.labels.get(task.key, ())),
                     "held": hold_data(held.get(task.key)),
                     "ended": found.endings.get(task.key, ""),

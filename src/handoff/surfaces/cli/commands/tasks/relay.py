@@ -172,12 +172,11 @@ def _release_arguments(parser: Parser) -> None:
     option(parser, "--reason TEXT", "what the next session should know")
 
 
-def _release(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.tasks import report
+def _release(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine import acts
 
-    task = report.release(ctx.app, _hold(ctx, arguments, arguments.name), reason=arguments.reason)
-    ctx.out.data({"task": task.label, **pick(task, "project state")})
-    ctx.out.line(f"{task.label} is free; the next session gets it as it is.")
+    asked = pick(arguments, "project session fence reason")
+    return ctx.out.done(acts.release(ctx.app, arguments.task or arguments.name, **asked))
 
 
 COMMANDS = {

@@ -1,4 +1,4 @@
-"""`handoff flow start|list|step`: a workflow that runs; and how `show`, `log`, `pause`, `retry` … treat a flow."""
+"""`handoff flow start|list|step`: a workflow that runs; and how `show` and `log` treat a flow."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from handoff.base.errors import INTERRUPTED, Refused, UsageError, UserError
 from handoff.base.files import read_text
 from handoff.base.markdown import end_sentence, number_of
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine import acts
 from handoff.engine.flows import admin, evidence, flows
 from handoff.engine.home import find_project
 from handoff.engine.tasks.admin import holds_of
@@ -14,15 +15,13 @@ from handoff.surfaces.cli.command import Command, flag, option, optional_word, p
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from typing import Any
 
     from handoff.board.events.journal import Event
     from handoff.board.tasks.flows import Flow
-    from handoff.engine.flows.flows import FlowView, StepResult
+    from handoff.engine.flows.flows import StepResult
     from handoff.surfaces.cli.command import Context, Parser
 
 _DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
-_STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
 _RECENT, _SHOWN_COMMITS = 3, 12
 _EPILOG = "Workflows: handoff flow kinds. How it works: handoff help docs/howto/workflows.md"
 
@@ -105,7 +104,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         **pick(arguments, "id max_cycles base"),
     )
     seen = flows.look_again(ctx.app, flows.start(ctx.app, request=request, tell=ctx.out.note))
-    ctx.out.data(_shown(seen))
+    ctx.out.data(seen.shown())
     for event in flows.history(ctx.app, seen.flow):
         for warning in event.body.get("warnings", ()):
             ctx.out.warning(str(warning))
@@ -114,40 +113,10 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         ctx.out.note(
             f"Records in git notes follow rebase and amend now (notes.rewriteRef). To take it back: {program} record uninstall"
         )
-    ctx.out.line(f"The flow '{seen.flow.id}' has begun: {_where(seen)}.", "good")
+    ctx.out.line(f"The flow '{seen.flow.id}' has begun: {seen.where}.", "good")
     ctx.out.line(f"  workspace  {seen.flow.workspace}")
     ctx.out.line(f"One phase by hand: {program} flow step {seen.flow.id}. By itself: {program} work --agent NAME")
     return 1 if seen.state == _BLOCKED else 0
-
-
-def _where(seen: FlowView) -> str:
-    why = f" ({seen.reason})" if seen.reason else ""
-    if seen.state in (_DONE, "cancelled"):
-        tests = f"; {evidence.tests_word(seen.flow.facts)}" if seen.state == _DONE else ""
-        return f"{seen.state}{why} after {number_of(seen.flow.cycle, 'cycle')}{tests}"
-    attempt = f", attempt {seen.task.attempt} of {seen.task.max_attempts}" if seen.task else ""
-    return f"{seen.state} in {seen.flow.phase}, cycle {seen.flow.cycle}{attempt}{why}"
-
-
-def _shown(seen: FlowView) -> dict[str, Any]:
-    flow, task = seen.flow, seen.task
-    return {
-        "flow": flow.id,
-        **pick(flow, "project workflow"),
-        **pick(seen, "state reason"),
-        **pick(flow, "phase cycle max_cycles request feature workspace"),
-        "branch": flow.branch.removeprefix("refs/heads/"),
-        **pick(flow, "base head"),
-        "agents": flow.agent_by_role,
-        "gates": list(flow.gated_phases),
-        "task": task.label if task else None,
-        "task_state": task.state if task else None,
-        "attempt": task.attempt if task else None,
-        "session": task.held_by if task else None,
-        "test": flow.facts.get("test", ""),
-        "tested": flow.facts.get("tested") or [evidence.NOT_TESTED],
-        "evidence": seen.page,
-    }
 
 
 def _list(ctx: Context, arguments: Namespace) -> int:
@@ -156,12 +125,12 @@ def _list(ctx: Context, arguments: Namespace) -> int:
     resting = not found and not arguments.include_ended
     if resting:  # what ended last is what one wants to know then
         found = flows.listing(ctx.app, project=project, include_ended=True)[:_RECENT]
-    ctx.out.data([_shown(seen) for seen in found])
+    ctx.out.data([seen.shown() for seen in found])
     now = ctx.app.clock.now()
     for seen in found:
         ctx.out.line(
-            f"{seen.flow.id:<20} {seen.flow.workflow:<9} {age(now - seen.flow.created_at):>7}  {_where(seen)}",
-            _STYLES.get(seen.state, ""),
+            f"{seen.flow.id:<20} {seen.flow.workflow:<9} {age(now - seen.flow.created_at):>7}  {seen.where}",
+            acts.FLOW_STYLES.get(seen.state, ""),
         )
     if resting:
         ctx.out.line(f"No flow is under way. Begin one: {ctx.settings.program} flow start tdd --request TEXT")
@@ -172,8 +141,8 @@ def show(ctx: Context, flow: Flow) -> None:
     """Where a flow stands, with its commits and what comes next."""
     seen = flows.look(ctx.app, flow)
     commits = flows.commits(ctx.app, flow)
-    ctx.out.data({**_shown(seen), "commits": commits, "failures": flow.facts.get("failures", [])})
-    ctx.out.line(f"{flow.id}: {_where(seen)}", _STYLES.get(seen.state, "strong"))
+    ctx.out.data({**seen.shown(), "commits": commits, "failures": flow.facts.get("failures", [])})
+    ctx.out.line(f"{flow.id}: {seen.where}", acts.FLOW_STYLES.get(seen.state, "strong"))
     ctx.out.line(f"  asked for  {' '.join(flow.request.split())[:90]}")
     if flow.facts.get("test") and seen.state not in (_DONE, "cancelled"):
         ctx.out.line(f"  the test   {flow.facts['test']}")
@@ -187,21 +156,7 @@ def show(ctx: Context, flow: Flow) -> None:
         ctx.out.line(f"    … {len(commits) - _SHOWN_COMMITS} earlier")
     for line in commits[-_SHOWN_COMMITS:]:
         ctx.out.line(f"    {line}")
-    _hint(ctx, seen)
-
-
-def _hint(ctx: Context, seen: FlowView) -> None:
-    program, flow = ctx.settings.program, seen.flow
-    branch = flow.branch.removeprefix("refs/heads/")
-    if seen.state == _DONE:
-        ctx.out.line(f"Take it in: {program} land {branch}, or git merge {branch}")
-    elif seen.state == "gated" and seen.task:
-        ctx.out.lines(*seen.page.splitlines())
-        ctx.out.line(f"It waits for you: {program} answer {seen.task.label} yes, or no REASON")
-    elif seen.state == _BLOCKED:
-        ctx.out.line(f"Let it try again: {program} retry {flow.id} --note 'what to mind'")
-    elif seen.state == "paused":
-        ctx.out.line(f"Go on: {program} resume {flow.id}")
+    ctx.out.lines(*seen.next_steps(ctx.settings.program))
 
 
 def log(ctx: Context, flow: Flow) -> None:
@@ -233,8 +188,8 @@ def _told(event: Event) -> list[str]:
 
 def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
     if arguments.skip:
-        flow = admin.skip(ctx.app, flow=flow, reason=arguments.skip)
-        return _tell(ctx, flows.look(ctx.app, flow), skipped=True)
+        ctx.out.done(acts.flow_done(ctx.app, admin.skip(ctx.app, flow=flow, reason=arguments.skip)))
+        return 0
     if arguments.prompt:
         admin.reword(ctx.app, flow=flow, text=read_text(arguments.prompt))
     while True:
@@ -243,12 +198,12 @@ def _step(ctx: Context, arguments: Namespace, flow: Flow) -> int:
         )
         code = _show_step(ctx, done)
         if code == INTERRUPTED:
-            return _tell(ctx, done.seen) or code
+            return ctx.out.done(acts.flow_done(ctx.app, done.seen.flow)) or code
         refused = done.concluded is not None and done.concluded.outcome.kind != "ok"
         if refused and ctx.out.person and ctx.out.can_ask and _wants_more(ctx, arguments, done):
             continue
         if not arguments.include_ended or done.seen.state != _RUNNING:
-            return _tell(ctx, done.seen) or code
+            return ctx.out.done(acts.flow_done(ctx.app, done.seen.flow)) or code
 
 
 def _show_step(ctx: Context, done: StepResult) -> int:
@@ -302,37 +257,6 @@ def _wants_more(ctx: Context, arguments: Namespace, done: StepResult) -> bool:
             ctx.out.error(error.message, error.hint)
             continue
         return True
-
-
-def _tell(ctx: Context, seen: FlowView, *, skipped: bool = False) -> int:
-    ctx.out.data(_shown(seen))
-    ctx.out.line(f"{seen.flow.id}: {_where(seen)}", _STYLES.get(seen.state, ""))
-    _hint(ctx, seen)
-    return 1 if seen.state == _BLOCKED and not skipped else 0
-
-
-def pause(ctx: Context, flow: Flow) -> int:
-    """Begin no further phase; a session that runs ends by itself."""
-    return _tell(ctx, flows.look(ctx.app, admin.pause(ctx.app, flow=flow)))
-
-
-def resume(ctx: Context, flow: Flow, *, max_cycles: int) -> int:
-    """Go on with a paused flow."""
-    return _tell(ctx, flows.look(ctx.app, admin.resume(ctx.app, flow=flow, max_cycles=max_cycles)))
-
-
-def cancel(ctx: Context, flow: Flow, *, reason: str) -> int:
-    """Take a flow back; its branch and workspace stay."""
-    flow = admin.cancel(ctx.app, flow=flow, reason=reason)
-    code = _tell(ctx, flows.look(ctx.app, flow))
-    ctx.out.note(f"Its workspace is still there: {ctx.settings.program} workspace remove {flow.id}")
-    return code
-
-
-def retry(ctx: Context, flow: Flow, *, note: str, phase: str, max_cycles: int) -> int:
-    """Let a blocked flow try again."""
-    flow = admin.retry(ctx.app, flow=flow, note=note, phase=phase, max_cycles=max_cycles)
-    return _tell(ctx, flows.look(ctx.app, flow))
 
 
 COMMANDS = {"flow": Command(_arguments, _flow, epilog=_EPILOG)}

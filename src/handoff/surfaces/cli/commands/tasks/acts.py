@@ -1,4 +1,4 @@
-"""A person's yes, no or edited text, and their word on a line: gate list, gate show, answer, task comment."""
+"""What a person does: answer, gate list and show, task comment, pause, resume, cancel, retry."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine import acts
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
+from handoff.surfaces.cli.commands.tasks.addresses import ADDRESS, address_arguments
 from handoff.surfaces.cli.commands.tasks.board import chosen_project
 
 if TYPE_CHECKING:
     import argparse
 
     from handoff.board.gates import Gate
-    from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -48,7 +49,6 @@ def _limit(gate: Gate, now: float) -> str:
 
 
 _ANSWERS = ("yes", "no", "edit")
-_SAID = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text"}
 EXAMPLES = """examples:
   handoff answer login                       show what is asked
   handoff answer login yes                   yes; more words are kept with it
@@ -75,34 +75,26 @@ def _answer_arguments(parser: Parser) -> None:
     project_option(parser)
 
 
-def _answer(ctx: Context, arguments: argparse.Namespace) -> None:
-    task, by_code = admin.asked_by(ctx.app, arguments.address, project=arguments.project)
+def _answer(ctx: Context, arguments: argparse.Namespace) -> int:
+    task, _ = acts.find_asking(ctx.app, arguments.address, project=arguments.project)
     text, word = arguments.text or read_source(arguments.source), arguments.answer or ""
     if not word and not (text or arguments.edit):
         _show_gate(ctx, task)
-        return
-    said = arguments.words or arguments.reason
+        return 0
+    reason = arguments.words or arguments.reason
     if word == "edit":
         if text and arguments.words:
             raise UsageError("The text is given twice.", "Use TEXT or --from, not both.")
-        text, said = text or arguments.words, arguments.reason
+        text, reason = text or arguments.words, arguments.reason
         if not text and not arguments.edit:
             raise UsageError("An edit needs the text as it is to be.", "Give TEXT, --from FILE or --edit.")
-    by = arguments.by or ("a code" if by_code else "")
-    if word == "no":
-        if not (said or text or by_code):
-            raise UsageError(
-                "Say why: REASON is missing.", f"For example: {ctx.settings.program} answer {task.label} no WHY"
-            )
-        outcome = admin.reject(ctx.app, task, reason=said or text or "no reason was given", by=by)
-        _tell(ctx, outcome, _SAID["no"])
-        return
-    if arguments.edit:
+    if arguments.edit and word != "no":
         gate = admin.gate_of(ctx.app, task)
         text = _edited(ctx, text or gate.subject)
         text = "" if text == gate.subject else text
-    outcome = admin.approve(ctx.app, task, reason=said, answer=text, by=by)
-    _tell(ctx, outcome, _SAID["edit" if text else "yes"])
+    word = "no" if word == "no" else "edit" if text else "yes"
+    asked = pick(arguments, "address by project")
+    return ctx.out.done(acts.answer(ctx.app, word=word, text=text, reason=reason, **asked))
 
 
 def _edited(ctx: Context, text: str) -> str:
@@ -126,15 +118,6 @@ def _edited(ctx: Context, text: str) -> str:
     return changed
 
 
-def _tell(ctx: Context, outcome: Outcome, said: str) -> None:
-    task = outcome.task
-    ctx.out.data({"task": task.label, **pick(task, "project state reason")})
-    ctx.out.line(f"{said}: {task.label} is {task.state}.", "" if task.state == "blocked" else "good")
-    if task.state == "blocked":
-        verb = f"retry {task.scope}" if task.kind == "phase" else f"retry {task.label}"
-        ctx.out.line(f"To let it try again: {ctx.settings.program} {verb}")
-
-
 # --- gate show -------------------------------------------------------------------------------------------------
 
 
@@ -144,7 +127,7 @@ def _gate_arguments(parser: Parser) -> None:
 
 
 def _gate(ctx: Context, arguments: argparse.Namespace) -> None:
-    _show_gate(ctx, admin.asked_by(ctx.app, arguments.address, project=arguments.project)[0])
+    _show_gate(ctx, acts.find_asking(ctx.app, arguments.address, project=arguments.project)[0])
 
 
 def _show_gate(ctx: Context, task: Task) -> None:
@@ -183,19 +166,66 @@ def _comment_arguments(parser: Parser) -> None:
     project_option(parser)
 
 
-def _comment(ctx: Context, arguments: argparse.Namespace) -> None:
-    path, _, number = arguments.place.rpartition(":")
-    if not path or not number.isdecimal() or not int(number):
-        raise UsageError(f"'{arguments.place}' names no line.", "For example: cart.py:12")
-    if not arguments.text.strip():
-        raise UsageError("The comment is empty.", "Say what the next session is to mind.")
-    task = admin.find_task(ctx.app, arguments.task, project=arguments.project)
-    admin.comment(ctx.app, task, path=path, line=int(number), text=arguments.text, code=arguments.quote)
-    ctx.out.data({"task": task.label, "project": task.project, "path": path, "line": int(number)})
-    ctx.out.line(f"The next session of {task.label} reads it.", "good")
+def _comment(ctx: Context, arguments: argparse.Namespace) -> int:
+    asked = pick(arguments, "place text quote project")
+    return ctx.out.done(acts.comment(ctx.app, arguments.task, **asked))
+
+
+# --- pause and resume ----------------------------------------------------------------------------------------
+
+
+def _scope_arguments(parser: Parser) -> None:
+    optional_word(parser, "address", "ADDRESS", f"{ADDRESS} (default: the project)")
+    flag(parser, "--everything", "every project")
+    project_option(parser)
+
+
+def _pause_arguments(parser: Parser) -> None:
+    _scope_arguments(parser)
+    option(parser, "--reason TEXT", "why, for whoever wonders")
+
+
+def _resume_arguments(parser: Parser) -> None:
+    _scope_arguments(parser)
+    option(parser, "--max-cycles N", "a flow: allow so many cycles in all", 0)
+
+
+def _pause(ctx: Context, arguments: argparse.Namespace) -> int:
+    return ctx.out.done(acts.pause(ctx.app, **pick(arguments, "address everything reason project")))
+
+
+def _resume(ctx: Context, arguments: argparse.Namespace) -> int:
+    return ctx.out.done(acts.resume(ctx.app, **pick(arguments, "address everything max_cycles project")))
+
+
+# --- cancel and retry ----------------------------------------------------------------------------------------
+
+
+def _cancel_arguments(parser: Parser) -> None:
+    address_arguments(parser)
+    option(parser, "--reason TEXT", "why, for the journal")
+
+
+def _cancel(ctx: Context, arguments: argparse.Namespace) -> int:
+    return ctx.out.done(acts.cancel(ctx.app, **pick(arguments, "address reason project")))
+
+
+def _retry_arguments(parser: Parser) -> None:
+    address_arguments(parser)
+    option(parser, "--note TEXT", "a flow: what the next session is told")
+    option(parser, "--phase PHASE", "a flow: go back to this phase")
+    option(parser, "--max-cycles N", "a flow: allow so many cycles in all", 0)
+
+
+def _retry(ctx: Context, arguments: argparse.Namespace) -> int:
+    return ctx.out.done(acts.retry(ctx.app, **pick(arguments, "address note phase max_cycles project")))
 
 
 COMMANDS = {
+    "pause": Command(_pause_arguments, _pause),
+    "resume": Command(_resume_arguments, _resume),
+    "cancel": Command(_cancel_arguments, _cancel),
+    "retry": Command(_retry_arguments, _retry),
     "gate list": Command(_gates_arguments, _gates),
     "gate show": Command(_gate_arguments, _gate),
     "task comment": Command(_comment_arguments, _comment, epilog=COMMENT_EXAMPLES),

@@ -1,0 +1,372 @@
+"""What a person does to anything that has an address: one function for each act, whoever asks for it and wherever."""
+
+from __future__ import annotations
+
+import shlex
+
+from handoff.agents import catalog
+from handoff.base.errors import UsageError, UserError
+from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
+from handoff.board.events.incidents import Incident
+from handoff.board.sessions import holds
+from handoff.board.tasks import tasks
+from handoff.board.tasks.batches import Batch
+from handoff.board.tasks.flows import BLOCKED, Flow
+from handoff.board.tasks.tasks import Task
+from handoff.engine.fanout import stop_files, views
+from handoff.engine.flows import admin as flow_admin
+from handoff.engine.flows.flows import look
+from handoff.engine.home import find_project, home_config
+from handoff.engine.safety import incidents
+from handoff.engine.safety.snapshots import open_snapshot_store
+from handoff.engine.tasks import admin, batches, current, report
+from handoff.engine.workspaces import undo as undoing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from handoff.engine.app import App
+    from handoff.engine.safety.snapshots import RestoreReport
+
+_ANSWERED = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text"}
+FLOW_STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
+_SHOWN_PATHS = 40
+
+
+class ActDone(Record):
+    """What came of an act: lines for a person, facts for a program."""
+
+    text: str
+    facts: dict[str, Any]
+    style: str = ""
+    hint: str = ""
+    """Lines that say what comes next."""
+    tasks: tuple[Task, ...] = ()
+    notes: tuple[str, ...] = ()
+    ok: bool = True
+    """False where the flow is stuck all the same: its command ends with 1."""
+
+
+class Act(Record):
+    """An act that a button, a key or a request asks for, in the words of its command."""
+
+    verb: str
+    words: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
+    project: str = ""
+
+    def line(self, program: str) -> str:
+        """The command line that does the same."""
+        given = {f"--{name.replace('_', '-')}": value for name, value in self.options.items() if value}
+        named = [name if value is True else f"{name}={value}" for name, value in given.items()]
+        named += ["--project", self.project] if self.project else []
+        dashed = any(word.startswith("-") for word in self.words)
+        rest = [*named, "--", *self.words] if dashed else [*self.words, *named]
+        return shlex.join([program, *self.verb.split(), *rest])
+
+
+def perform(app: App, act: Act) -> ActDone:
+    """Do it; the App belongs to the thread that calls this."""
+    where = {"project": act.project} if act.project else {}
+    return _VERBS[act.verb](app, *act.words, **act.options, **where)
+
+
+def _no_incident(app: App, address: str, project: str, what: str) -> Task | Batch | Flow:
+    found = admin.find_address(app, address, project=project)
+    if isinstance(found, Incident):
+        program = app.settings.program
+        raise UserError(
+            f"An incident cannot be {what}.",
+            f"See it: {program} show {found.id}. Settle it: {program} incident seen {found.id}",
+        )
+    return found
+
+
+def _flows_only(**given: Any) -> None:
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"--{name.replace('_', '-')} is for flows.", "Leave it out, or name a flow.")
+
+
+def flow_done(app: App, flow: Flow, *notes: str) -> ActDone:
+    """Where a flow stands after an act."""
+    seen = look(app, flow)
+    return ActDone(
+        text=f"{flow.id}: {seen.where}",
+        facts=seen.shown(),
+        style=FLOW_STYLES.get(seen.state, ""),
+        hint="\n".join(seen.next_steps(app.settings.program)),
+        notes=notes,
+        ok=seen.state != BLOCKED,
+    )
+
+
+# --- answer ----------------------------------------------------------------------------------------------------
+
+
+def gate_behind(app: App, code: str) -> gates.Waiting:
+    """The open gate a one-time code answers, with the name of its task."""
+    gate = gates.by_code(app.database, code=code.strip().lower())
+    if gate is None:
+        raise UserError("This code answers no gate.", "Copy it whole from the notification, or see: handoff gate list")
+    task = tasks.get(app.database, key=gate.task)
+    return gates.Waiting(gate, task.project, task.label)
+
+
+def find_asking(app: App, address: str, *, project: str = "") -> tuple[Task, bool]:
+    """The task whose gate is meant by a one-time code or an address, and whether it was the code."""
+    gate = gates.by_code(app.database, code=address.strip().lower())
+    if gate is not None:
+        return tasks.get(app.database, key=gate.task), True
+    try:
+        found = admin.find_address(app, address, project=project)
+    except UserError as error:
+        hint = "Copy a code whole from the notification, or see: handoff gate list"
+        raise UserError(f"{error.message} It is no code of a gate either.", hint) from error
+    if isinstance(found, Task):
+        return found, False
+    key = found.task if isinstance(found, Flow) else found.fan_in if isinstance(found, Batch) else None
+    if key is None:
+        raise UserError(f"'{address}' asks nothing.", f"See: {app.settings.program} gate list")
+    return tasks.get(app.database, key=key), False
+
+
+def answer_code(app: App, code: str, word: str, *, text: str = "", by: str = "") -> ActDone:
+    """Answer by a one-time code alone: yes, no with a reason, or edit with the text as it is to be."""
+    gate_behind(app, code)
+    return answer(app, code, word, **{"text" if word == "edit" else "reason": text}, by=by)
+
+
+def answer(
+    app: App, address: str, word: str, *, text: str = "", reason: str = "", by: str = "", project: str = ""
+) -> ActDone:
+    """Answer the gate of a task, batch, flow or one-time code; `text` is what the next session is to have."""
+    task, by_code = find_asking(app, address, project=project)
+    by, program = by or ("a code" if by_code else ""), app.settings.program
+    if word not in _ANSWERED:
+        raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
+    if word == "no":
+        if not (reason or text or by_code):
+            raise UsageError("Say why: REASON is missing.", f"For example: {program} answer {task.label} no WHY")
+        outcome = admin.reject(app, task, reason=reason or text or "no reason was given", by=by)
+    else:
+        if word == "edit" and not text.strip():
+            raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")
+        word = "edit" if text else "yes"
+        outcome = admin.approve(app, task, reason=reason, answer=text, by=by)
+    task = outcome.task
+    stuck = task.state == BLOCKED
+    again = f"To let it try again: {program} retry {task.scope if task.kind == tasks.PHASE else task.label}"
+    return ActDone(
+        text=f"{_ANSWERED[word]}: {task.label} is {task.state}.",
+        facts={"task": task.label, "project": task.project, "state": task.state, "reason": task.reason},
+        style="" if stuck else "good",
+        hint=again if stuck else "",
+        tasks=(task,),
+    )
+
+
+# --- retry and cancel --------------------------------------------------------------------------------------------
+
+
+def retry(
+    app: App, address: str, *, note: str = "", phase: str = "", max_cycles: int = 0, project: str = ""
+) -> ActDone:
+    """Let what is blocked try again: a task, every blocked part of a batch, or a flow."""
+    found = _no_incident(app, address, project, "tried again")
+    if isinstance(found, Flow):
+        return flow_done(app, flow_admin.retry(app, flow=found, note=note, phase=phase, max_cycles=max_cycles))
+    _flows_only(note=note, phase=phase, max_cycles=max_cycles)
+    if isinstance(found, Batch):
+        blocked = [one for one in tasks.of_batch(app.database, batch=found.key) if one.kind == tasks.SUB_TASK]
+        blocked = [part for part in blocked if part.state == BLOCKED]
+        if not blocked:
+            raise UserError(
+                f"No part of batch '{found.id}' is blocked.", f"See: {app.settings.program} show {found.id}"
+            )
+        done = [admin.retry(app, part).task for part in blocked]
+        facts: dict[str, Any] = {"batch": found.id, "parts": [task.shown() for task in done]}
+    else:
+        outcome = admin.retry(app, found)
+        done = [outcome.task]
+        facts = {**outcome.task.shown(), "ready_now": [task.label for task in outcome.woken]}
+    return ActDone(
+        text="\n".join(f"{task.label} is {task.state} again." for task in done),
+        facts=facts,
+        style="good",
+        tasks=tuple(done),
+    )
+
+
+def cancel(app: App, address: str, *, reason: str = "", project: str = "") -> ActDone:
+    """Take a task, a batch or a flow back; what was finished stays finished."""
+    found = _no_incident(app, address, project, "cancelled")
+    if isinstance(found, Flow):
+        flow = flow_admin.cancel(app, flow=found, reason=reason)
+        return flow_done(app, flow, f"Its workspace is still there: {app.settings.program} workspace remove {flow.id}")
+    if isinstance(found, Batch):
+        batch = batches.cancel(app, found, reason=reason)
+        text = f"Batch {batch.id} is {batch.state}; what was finished stays finished."
+        return ActDone(text=text, facts={"batch": batch.id, "state": batch.state})
+    outcome = admin.cancel(app, found, reason=reason)
+    stranded = [task.label for task in outcome.stranded]
+    return ActDone(
+        text="\n".join([f"{outcome.task.label} is cancelled.", *(f"Blocked with it: {one}" for one in stranded)]),
+        facts={**outcome.task.shown(), "stranded": stranded},
+        tasks=(outcome.task, *outcome.stranded),
+    )
+
+
+# --- pause and resume --------------------------------------------------------------------------------------------
+
+
+def pause(app: App, address: str = "", *, everything: bool = False, reason: str = "", project: str = "") -> ActDone:
+    """Let nothing new be taken of a task, a batch, a flow, the project or everything."""
+    scope = _scope(app, address, everything, project, "paused")
+    if isinstance(scope, Flow):
+        return flow_done(app, flow_admin.pause(app, flow=scope))
+    fresh = stop_files.pause(app, **scope, reason=reason, by=admin.person(app))
+    said = "is stopped" if fresh else "was stopped already"
+    text = f"{said}: nothing new is taken. What runs may finish; new tasks and reports are kept."
+    return _scope_done(app, scope, text, fresh=fresh)
+
+
+def resume(app: App, address: str = "", *, everything: bool = False, max_cycles: int = 0, project: str = "") -> ActDone:
+    """Let it be taken again."""
+    scope = _scope(app, address, everything, project, "resumed")
+    if isinstance(scope, Flow):
+        return flow_done(app, flow_admin.resume(app, flow=scope, max_cycles=max_cycles))
+    _flows_only(max_cycles=max_cycles)
+    gone = stop_files.resume(app, **scope)
+    return _scope_done(app, scope, "goes on." if gone else "was not stopped.", resumed=gone)
+
+
+def _scope(app: App, address: str, everything: bool, project: str, said: str) -> Flow | dict[str, str]:
+    """What is stopped: a flow, or whose tasks are not to be taken."""
+    if everything and address:
+        raise UsageError(f"Choose one of {address} and --everything.")
+    if everything:
+        return {"scope": "all", "project": "", "name": ""}
+    found = _no_incident(app, address, project, said) if address else None
+    if isinstance(found, Flow):
+        return found
+    where = {"project": find_project(app, name=project).name}
+    if found is None:
+        return {"scope": "project", **where, "name": ""}
+    if isinstance(found, Batch):
+        return {"scope": "batch", **where, "name": found.id}
+    return {"scope": "task", **where, "name": address.removeprefix("task:")}
+
+
+def _scope_done(app: App, scope: dict[str, str], said: str, **facts: bool) -> ActDone:
+    """What is stopped has no address in its files, and has it again when it goes on."""
+    for name in [scope["project"]] if scope["project"] else admin.known_projects(app):
+        views.mend_or_tell(app, name, [])
+    names = {"all": "Everything", "project": f"Project {scope['project']}"}
+    what = names.get(scope["scope"], f"{scope['scope'].capitalize()} {scope['name']}")
+    return ActDone(text=f"{what} {said}", facts={**scope, **facts})
+
+
+# --- release, comment, seen, agents --------------------------------------------------------------------------------
+
+
+def release(
+    app: App, name: str = "", *, session: str = "", fence: int | None = None, reason: str = "", project: str = ""
+) -> ActDone:
+    """Give a task back as it is, in the name of the session that holds it."""
+    held = current.find(app, task=name, project=project, session=session, fence=fence)
+    task = report.release(app, held, reason=reason)
+    text = f"{task.label} is free; the next session gets it as it is."
+    facts = {"task": task.label, "project": task.project, "state": task.state}
+    return ActDone(text=text, facts=facts, tasks=(task,))
+
+
+def comment(app: App, address: str, place: str, text: str, *, quote: str = "", project: str = "") -> ActDone:
+    """Write on a line of a task's work, named as FILE:LINE; the next session reads it."""
+    path, _, number = place.rpartition(":")
+    if not path or not number.isdecimal() or not int(number):
+        raise UsageError(f"'{place}' names no line.", "For example: cart.py:12")
+    if not text.strip():
+        raise UsageError("The comment is empty.", "Say what the next session is to mind.")
+    task = admin.find_task(app, address, project=project)
+    admin.comment(app, task, path=path, line=int(number), text=text, code=quote)
+    facts = {"task": task.label, "project": task.project, "path": path, "line": int(number)}
+    return ActDone(text=f"The next session of {task.label} reads it.", facts=facts, style="good", tasks=(task,))
+
+
+def seen(app: App, *ids: str) -> ActDone:
+    """A person has taken note of these incidents."""
+    incidents.look(app)
+    found = [one.id for one in incidents.see(app, ids=ids)]
+    text = f"{len(found)} incident{'' if len(found) == 1 else 's'} seen."
+    return ActDone(text=text, facts={"seen": found})
+
+
+def retry_agent(app: App, name: str) -> ActDone:
+    """Start a held agent again on every machine."""
+    config = home_config(app)
+    catalog.adapter(name, commands=config.values["agents"], where=config.path)
+    released = holds.release_agent(app.database, agent=name)
+    text = f"Agent {name} is started again from now on." if released else f"Agent {name} was not held."
+    return ActDone(text=text, facts={"agent": name, "released": released})
+
+
+# --- undo ----------------------------------------------------------------------------------------------------------
+
+
+def undo(app: App, operation: str = "", *, session: str = "", dry_run: bool = False) -> ActDone:
+    """Take back the newest operation of this checkout, the one an id means, or all a session did."""
+    store = open_snapshot_store(app)
+    if session:
+        report = undoing.undo_session(app, snapshot_store=store, session=session, dry_run=dry_run)
+        return restore_done(report, dry_run=dry_run)
+    chosen = undoing.choose_operation(app, snapshot_store=store, name=operation)
+    done = undoing.undo(app, snapshot_store=store, operation=chosen, dry_run=dry_run)
+    if done.report:
+        return restore_done(done.report, dry_run=dry_run)
+    named = {"kind": chosen.kind, "id": chosen.id, "what": chosen.what}
+    facts = {"operation": named, "dry_run": dry_run, "lines": done.lines}
+    return ActDone(text="\n".join(done.lines), facts=facts)
+
+
+def restore_done(report: RestoreReport, *, dry_run: bool) -> ActDone:
+    """What a restore changed or would change."""
+    words = {"add": "bring back", "change": "change", "delete": "delete", "mode": "set rights"}
+    lines = [f"  {words[one.kind]:<10} {on_one_line(one.path)}" for one in report.changes[:_SHOWN_PATHS]]
+    if len(report.changes) > _SHOWN_PATHS:
+        lines.append(f"  … and {len(report.changes) - _SHOWN_PATHS} more")
+    lines += [f"  {note}" for note in report.notes]
+    rights = sum(change.kind == "mode" for change in report.changes)
+    count = len(report.changes) - rights
+    files = f"{count} file{'' if count == 1 else 's'}" + (f" and the rights of {rights} more" if rights else "")
+    lines.append(f"{'Would restore' if dry_run else 'Restored'} {files} of {report.snapshot.short} in {report.target}.")
+    return ActDone(
+        text="\n".join(lines),
+        hint=f"Take it back with: handoff undo {report.before.short}" if report.before else "",
+        facts={
+            "snapshot": report.snapshot.shown(),
+            "target": report.target,
+            "dry_run": dry_run,
+            "changes": [{"kind": change.kind, "path": change.path} for change in report.changes],
+            "notes": list(report.notes),
+            "before": report.before.shown() if report.before else None,
+        },
+    )
+
+
+_VERBS: dict[str, Callable[..., ActDone]] = {
+    "answer": answer,
+    "retry": retry,
+    "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "task release": release,
+    "task comment": comment,
+    "incident seen": seen,
+    "agent retry": retry_agent,
+    "undo": undo,
+}
+"""What `perform` knows, by the words of its command."""
