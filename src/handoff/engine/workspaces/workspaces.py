@@ -120,11 +120,11 @@ def add_workspace(
     workspace = reserve(app.settings.home, place, order, base=(base, name), now=app.clock.now())
     try:
         app.tell(f"Making the workspace {order.name}", 0, 0)
-        laid_out = isolation(workspace.kind, app.git_environment).make(place, store, workspace)
+        tree = isolation(workspace.kind, app.git_environment).make(place, store, workspace)
         copied = () if order.kind == SHARED else tuple(copy_included(place, store, workspace.tree))
         if order.kind != SHARED:
             own, session = snapshot_store_of(app, workspace=workspace), order.session or order.name
-            keep(app, own, "start", session=session, operation="start", laid_out=None if copied else laid_out)
+            keep(app, own, "start", session=session, operation="start", checked_out="" if copied else tree)
         workspace = workspace._replace(state=READY)
         write_workspace(workspace)
     except BaseException:  # also a person's Ctrl-C: nobody has worked there yet

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.laid_out import Proven
 
 TOP = "."
 _USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
@@ -48,9 +47,8 @@ class Modes(NamedTuple):
 class ModeScan:
     """Keeps the bits of one checkout up to date: of changed files, and of folders, which git has no record of."""
 
-    def __init__(self, store: SnapshotRepo, top: str, folder: str, proven: Proven | None = None) -> None:
+    def __init__(self, store: SnapshotRepo, top: str, folder: str) -> None:
         self.store = store
-        self._proven = proven  # of files that nobody can have touched since git laid them out
         self.top = top
         self.path = os.path.join(folder, "modes")
         self.commit = ""
@@ -116,12 +114,8 @@ class ModeScan:
     def _look_at_all(self, names: Callable[[], Collection[str]]) -> None:
         """Every file and folder once. What most of a kind have is usual."""
         self._odd, self._folders, self._young = {}, {TOP}, set()
-        if self._proven is not None:
-            seen, folders = self._proven.modes, self._proven.folders
-            self._young = self._proven.young(self._now)
-        else:
-            all_names = names()
-            seen, folders = self._look_at_files(all_names), {name.rpartition("/")[0] for name in all_names}
+        all_names = names()
+        seen, folders = self._look_at_files(all_names), {name.rpartition("/")[0] for name in all_names}
         for mode, several in seen.items():
             if stat.S_ISDIR(mode):
                 self._folders.update(several)

@@ -21,7 +21,6 @@ from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, PROGRAM, Entry
 from handoff.git.plumbing.reserved import is_reserved
-from handoff.git.snapshots.laid_out import prove
 from handoff.git.snapshots.seed import read_seed
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from handoff.base.process import Completed
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.laid_out import LaidOutTree, Proven
 
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
@@ -57,23 +55,17 @@ class Scan:
         self.whole = False
         self._named: set[str] = set()
 
-    def open(self) -> None:
-        """Begin from our own index of last time, else from a copy of the session's."""
+    def open(self, *, checked_out: bool = False) -> None:
+        """Begin from our own index of last time, else from a copy of the session's; if git has just written that, it is true."""
         folder = os.path.dirname(self.index)
         for name in os.listdir(folder):
             if name.startswith("index.") and name != os.path.basename(self.index):
                 os.unlink(os.path.join(folder, name))  # left by somebody who died; we hold the lock
-        if not _is_index(self.kept):
-            self._seed()
-
-    def trust(self, laid_out: LaidOutTree) -> Proven | None:
-        """Begin from the session's index and take every file as it has it, unread; None where it does not prove them all."""
-        proven = prove(laid_out, self.source)
-        if proven is not None:
+        if checked_out:
             _copy(self.source.index_file, self.index)
             self.seeded = self.whole = True
-            self.looked = set(proven.names)
-        return proven
+        elif not _is_index(self.kept):
+            self._seed()
 
     def start_over(self) -> None:
         """Forget what the index claims and read every file."""

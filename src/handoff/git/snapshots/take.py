@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
-    from handoff.git.snapshots.laid_out import LaidOutTree
 
 LAST = "refs/handoff/last/"
 _KNOWN = 8
@@ -79,8 +78,8 @@ class SnapshotRequest(NamedTuple):
     paths: Sequence[str] | None = None
     ignored: bool = False
     force: bool = False
-    laid_out: LaidOutTree | None = None
-    """What git has laid out just now in a folder nobody else knows yet: the files need not be looked through."""
+    checked_out: str = ""
+    """The tree that git has checked out just now, byte by byte, in a folder nobody else knows yet: no file need be looked at."""
     then: Callable[[str, str], str] | None = None  # tree and index as found -> the commit that says what is done next
 
 
@@ -126,15 +125,13 @@ def _take(
     parts = Parts(store, source, before, [previous] if previous else _others(store))
     stands = head(source)
     try:
-        proven = scan.trust(request.laid_out) if request.laid_out and not previous else None
-        laid_out = request.laid_out.listed.tree if request.laid_out and proven else ""
-        if not laid_out:
-            scan.open()
-        index = parts.index(folder, tree=laid_out)
-        tree = laid_out or _working_tree(parts, scan, request, before.tree, index.commit)
+        known = request.checked_out if not previous else ""
+        scan.open(checked_out=bool(known))
+        index = parts.index(folder, tree=known)
+        tree = known or _working_tree(parts, scan, request, before.tree, index.commit)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
-        look = ModeScan(store, source.top, folder, proven)
+        look = ModeScan(store, source.top, folder)
         modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
         state = LastSnapshot(
             tree=tree,

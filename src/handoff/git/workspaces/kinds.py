@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.process import find
-from handoff.git.plumbing import QUIET, Git, git_failure
+from handoff.git.plumbing import QUIET, Git
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import Objects, fetch
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.sealed import quoted, setting
 from handoff.git.plumbing.untrusted import check_clone, distrusting, make_git_folder, seal_settings
-from handoff.git.snapshots.laid_out import list_tree, recall
 from handoff.git.snapshots.restore import give_objects, tree_of
 from handoff.git.workspaces.bases import Lender, LentHistory
-from handoff.git.workspaces.shares import lay_out_shares
 from handoff.git.workspaces.workspaces import CLONE, REVIVING, SHARED, WORKTREE, Isolation, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.laid_out import LaidOutTree, ListedTree
     from handoff.git.snapshots.location import Location
 
 BASES = "refs/handoff/base/"
@@ -38,6 +35,9 @@ _CARRIED = tuple(
 )
 _NO_LFS = ("filter.lfs.smudge=", "filter.lfs.clean=", "filter.lfs.process=", "filter.lfs.required=false")
 _WORKERS = 8
+# Settings with which the disk may have other bytes or names than the tree; each with the values that change nothing.
+_EXACT = {"autocrlf": "false input", "eol": "lf", "ignorecase": "false", "precomposeunicode": "false", "symlinks": "true"}
+_CONVERTING = (b"filter", b"ident", b"working-tree-encoding")
 _LOGIN = re.compile(r"(\w://)[^/@\s]*@")  # a name and a password in an address
 
 
@@ -47,24 +47,30 @@ class _Made(Git):
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Half of the cores, but two: writers in one folder get in each other's way, and sessions are at work beside us.
         cores = os.cpu_count() or 1
-        self._workers = workers = min(cores, _WORKERS, max(2, cores // 2))
+        workers = min(cores, _WORKERS, max(2, cores // 2))
         # Without git-lfs the pointers themselves are checked out: better than no workspace.
         lfs = () if find("git-lfs", path=environment.get("PATH", os.defpath)) else _NO_LFS
         super().__init__("", environment, (*QUIET, f"checkout.workers={workers}", "protocol.file.allow=always", *lfs))
 
-    def _lay_out(self, workspace: Workspace, listed: ListedTree | None = None) -> LaidOutTree | None:
-        """Check out what the new folder's HEAD names: all, or only some folders. What is to be there is found out meanwhile."""
+    def _check_out(self, workspace: Workspace) -> None:
+        """Check out what the new folder's HEAD names: all, or only some folders."""
         if workspace.sparse:
             paths = (f"/{path}" for path in workspace.sparse)
             self.ask("sparse-checkout", "set", "--no-cone", *paths, top=workspace.tree)
-        wait = self.begin("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
-        try:
-            laid_out = listed.expect() if listed else None
-        finally:  # whatever happens, nobody may go on while git still writes there
-            answer = wait()
-        if answer.code:
-            raise git_failure("git read-tree failed", answer, f"In {workspace.tree}.")
-        return laid_out
+        self.ask("read-tree", "-m", "-u", "HEAD", top=workspace.tree)
+
+    def _is_exact(self, top: str) -> bool:
+        """Whether git has just written every file of a checkout as its tree has it: no filter, keyword or line end was changed."""
+        listed = self.git("config", "--get-regexp", rf"^core\.({'|'.join(_EXACT)})$", top=top).text.splitlines()
+        pairs = (line.partition(" ") for line in listed)
+        if any(value not in _EXACT[key.removeprefix("core.")].split() for key, _, value in pairs):
+            return False
+        names = self.ask_bytes("ls-files", "-z", top=top)
+        fields = self.ask_bytes("check-attr", "-z", "--all", "--stdin", stdin=names, top=top).split(b"\0")
+        given = {(name, value) for name, value in zip(fields[1::3], fields[2::3], strict=False) if value != b"unset"}
+        return b".gitmodules\0" not in names and not any(
+            name in _CONVERTING or (name, value) == (b"eol", b"crlf") for name, value in given
+        )
 
 
 class Cloned(_Made):
@@ -91,7 +97,7 @@ class Cloned(_Made):
             seal_settings(workspace.tree)
         return history
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> LaidOutTree | None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
         history = self.lend(place, store, workspace)
         folder = os.path.join(workspace.tree, ".git")
         # Not flushed to the disk, like the files git lays out: after a power cut its snapshot makes it anew.
@@ -102,28 +108,11 @@ class Cloned(_Made):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))
         if history.cut:
             write_atomic(os.path.join(folder, "shallow"), history.cut, sync=False)
-        wait = self._list(store, workspace)
-        try:
-            names = self._refs(place, store, workspace)
-        finally:
-            listed = wait()
-        write_atomic(os.path.join(folder, "packed-refs"), names, sync=False)
-        laid_out = lay_out_shares(self, workspace.tree, listed, count=self._workers) if listed else None
-        if laid_out is None:
-            for name in set(os.listdir(workspace.tree)) - {".git"}:
-                remove_tree(os.path.join(workspace.tree, name))
-            laid_out = self._lay_out(workspace, listed)
+        write_atomic(os.path.join(folder, "packed-refs"), self._refs(place, store, workspace), sync=False)
+        self._check_out(workspace)
         self._submodules(place, workspace)
         seal_settings(workspace.tree)
-        return laid_out
-
-    def _list(self, store: SnapshotRepo, workspace: Workspace) -> Callable[[], ListedTree | None]:
-        """Ask what is in the tree of a clone that will have all of it; nothing is asked of one that was laid out before."""
-        if workspace.sparse:
-            return lambda: None
-        tree = tree_of(store, workspace.base)
-        known = recall(store.path, tree)
-        return (lambda: known.listed) if known else list_tree(self, store.path, tree, top=workspace.tree)
+        return tree_of(store, workspace.base) if not workspace.sparse and self._is_exact(workspace.tree) else ""
 
     def _settings(self, place: Location, store: SnapshotRepo) -> str:
         lines = ["\tbare = false\n\tlogallrefupdates = true\n"]
@@ -186,7 +175,7 @@ class Cloned(_Made):
 class Linked(_Made):
     """A linked worktree: quick, but it shares refs, stash and settings with every other."""
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
         store.point(BASES + workspace.name, workspace.base)
         give_objects(store, place.source, [workspace.base])
         short = workspace.branch.removeprefix("refs/heads/")
@@ -198,7 +187,8 @@ class Linked(_Made):
         else:
             self.ask(*words, "-b", short, workspace.tree, workspace.base, top=top)
         if workspace.sparse:
-            self._lay_out(workspace)
+            self._check_out(workspace)
+        return ""
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         erase(workspace.tree)
@@ -211,9 +201,10 @@ class Linked(_Made):
 class Shared(_Made):
     """The person's own checkout: nothing is made, nothing is removed."""
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
         del place
         store.point(BASES + workspace.name, workspace.base)
+        return ""
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None:
         del place

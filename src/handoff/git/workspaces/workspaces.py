@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.laid_out import LaidOutTree
     from handoff.git.snapshots.location import Location
 
 CLONE, WORKTREE, SHARED = "clone", "worktree", "shared"
@@ -86,8 +85,8 @@ class WorkspaceRequest(NamedTuple):
 class Isolation(Protocol):
     """How a workspace is kept apart from the others: three ways, one shape."""
 
-    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> LaidOutTree | None:
-        """Make the folder. How the files that git laid out in it must be comes back, if that is known."""
+    def make(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> str:
+        """Make the folder. If its files are exactly those of a tree, that tree comes back."""
 
     def discard(self, place: Location, store: SnapshotRepo, workspace: Workspace) -> None: ...
 
