@@ -8,17 +8,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
+from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.scan import Scan
 
 TOP = "."
 _USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
-_MANY = 1000
 _OPEN = stat.S_IRWXU
 
 
@@ -44,174 +45,80 @@ class Modes(NamedTuple):
         return cls(usual, {path: int(mode, 8) for mode, path in pairs})
 
 
-class ModeScan:
-    """Keeps the bits of one checkout up to date: of changed files, and of folders, which git has no record of."""
+class ModeState(NamedTuple):
+    """What the next look at a checkout begins from, and the commit that holds its bits."""
 
-    def __init__(self, store: SnapshotRepo, top: str, folder: str) -> None:
-        self.store = store
-        self.top = top
-        self.path = os.path.join(folder, "modes")
-        self.commit = ""
-        self._limit = 0
-        self._odd: dict[str, int] = {}
-        self._usual: Mapping[str, int] = _USUAL
-        self._folders: set[str] = set()
-        self._young: set[str] = set()
-        self._now = 0
-        self._stored = False
+    commit: str = ""
+    modes: Modes = Modes({}, {})
+    folders: frozenset[str] = frozenset()
+    """Every folder: git has no record of them, so each is looked at whenever all files are."""
+    young: frozenset[str] = frozenset()
+    """Names that changed in the second of the look, or lie behind a locked door: git may not see one more change of them."""
 
-    def update(self, before: str, changed: Iterable[str], *, whole: bool, names: Callable[[], Collection[str]]) -> str:
-        """The commit that holds the bits: of all `names` at first, later what `changed` may have changed."""
-        self._now = self._second()
-        self._stored = self._load(before)
-        if not self._stored:
-            self._look_at_all(names)
-        else:
-            was, young = (dict(self._odd), set(self._folders)), set(self._young)
-            self._look_again({*changed, *young}, whole=whole)
-            self._stored = (self._odd, self._folders) == was and self._young == young
-            if self._odd == was[0]:
-                return before
-            if len(self._odd) > self._limit:  # what was unusual is usual now
-                self._look_at_all(names)
-        data = Modes(self._usual, self._odd).encode()
-        tree = self.store.graft("", {b"modes": Entry(FILE, self.store.write("blob", data))})
-        self.commit = self.store.write_commit(tree, [], "modes\n", moment=0)
-        return self.commit
+    @classmethod
+    def load(cls, folder: str, commit: str) -> ModeState:
+        """What was kept; nothing at the first time, or if it belongs to another snapshot."""
+        first, _, rest = read_plain(os.path.join(folder, "modes")).partition(b"\n")
+        if not commit or first != commit.encode():
+            return cls()
+        modes, *lists = rest.split(b"\0\0")
+        folders, young = (frozenset(os.fsdecode(one).split("\0")) - {""} for one in lists)
+        return cls(commit, Modes.decode(modes), folders, young)
 
-    def keep(self) -> None:
-        """Begin from here next time. To be called before the index forgets which files have changed."""
-        if self._stored:
-            return
-        data = Modes(self._usual, self._odd).encode()
-        first = f"{self.commit} {self._limit} {len(data)}\n".encode()
-        lists = os.fsencode("\0".join([*sorted(self._folders), "", *sorted(self._young)]))
-        write_atomic(self.path, first + data + lists, sync=False)
+    def save(self, folder: str) -> None:
+        """To be called before the index forgets which files have changed."""
+        lists = [os.fsencode("\0".join(sorted(one))) for one in (self.folders, self.young)]
+        data = self.commit.encode() + b"\n" + b"\0\0".join([self.modes.encode(), *lists])
+        write_atomic(os.path.join(folder, "modes"), data, sync=False)
 
-    def _second(self) -> int:
-        """The second it is by the clock of the disk."""
-        path = os.path.join(os.path.dirname(self.path), "lock")
-        os.utime(path)
-        return int(os.stat(path).st_mtime)
 
-    def _load(self, before: str) -> bool:
+def scan_modes(store: SnapshotRepo, top: str, known: ModeState, scan: Scan, *, clock: str) -> ModeState:
+    """Look at the bits of all names at first, later of those that may have changed. What most of a kind have is usual."""
+    os.utime(clock)
+    now = int(os.stat(clock).st_mtime)  # the second it is by the clock of the disk
+    looked = {TOP, *known.young, *(scan.looked if known.commit else scan.names())}
+    above = {name.rpartition("/")[0] for name in looked} - {""}
+    while above:
+        looked |= above
+        above = {name.rpartition("/")[0] for name in above} - looked - {""}
+    looked |= known.folders if scan.whole else set()
+    odd = {name: bits for name, bits in known.modes.odd.items() if name not in looked}
+    seen, young, lstat, prefix = {}, set(), os.lstat, top + "/"  # a loop this long is written for speed
+    for name in looked:
         try:
-            with open(self.path, "rb") as file:
-                first, _, rest = file.read().partition(b"\n")
+            facts = lstat(prefix + name)
+        except PermissionError:  # behind a locked door it has the bits it had
+            young.add(name)
+            odd |= {name: known.modes.odd[name]} if name in known.modes.odd else {}
+            continue
         except OSError:
-            return False
-        words = first.decode("ascii", "replace").split(" ")
-        if not before or words[0] != before:
-            return False
-        self.commit, self._limit, size = words[0], int(words[1]), int(words[2])
-        modes = Modes.decode(rest[:size])
-        self._usual, self._odd = modes.usual, dict(modes.odd)
-        lists = os.fsdecode(rest[size:]).split("\0")
-        end = lists.index("")
-        self._folders, self._young = set(lists[:end]), set(lists[end + 1 :])
-        return True
-
-    def _look_at_all(self, names: Callable[[], Collection[str]]) -> None:
-        """Every file and folder once. What most of a kind have is usual."""
-        self._odd, self._folders, self._young = {}, {TOP}, set()
-        all_names = names()
-        seen, folders = self._look_at_files(all_names), {name.rpartition("/")[0] for name in all_names}
-        for mode, several in seen.items():
-            if stat.S_ISDIR(mode):
-                self._folders.update(several)
-        for folder in folders:
-            self._above(folder + "/")
-        self._usual = {**_USUAL, TREE: -1}
-        for folder in list(self._folders):
-            self._folder(folder)
-        plain = {stat.S_IMODE(mode): several for mode, several in seen.items() if stat.S_ISREG(mode)}
-        self._usual = {
-            FILE: _most({mode: len(several) for mode, several in plain.items() if not mode & stat.S_IXUSR}, FILE),
-            PROGRAM: _most({mode: len(several) for mode, several in plain.items() if mode & stat.S_IXUSR}, PROGRAM),
-            TREE: _most(Counter(self._odd.values()), TREE),
-        }
-        self._odd = {name: mode for name, mode in self._odd.items() if mode != self._usual[TREE]}
-        for mode, several in plain.items():
-            if mode != self._usual[_kind(mode)]:
-                self._odd.update(dict.fromkeys(several, mode))
-        self._limit = 2 * len(self._odd) + _MANY
-
-    def _look_at_files(self, names: Iterable[str]) -> Mapping[int, list[str]]:
-        """Names by their rights, and which of them are young; a loop this long is written for speed."""
-        lstat, prefix, now = os.lstat, self.top + "/", self._now
-        seen: dict[int, list[str]] = {}
-        for name in names:
-            try:
-                facts = lstat(prefix + name)
-            except OSError:
-                continue
-            seen.setdefault(facts.st_mode, []).append(name)
-            if facts.st_ctime >= now:
-                self._young.add(name)
-        return seen
-
-    def _look_again(self, changed: Iterable[str], *, whole: bool) -> None:
-        near: set[str] = set()
-        known = self._folders
-        self._folders = near
-        for name in changed:
-            self._file(name)
-        self._folders = known | near
-        for folder in list(self._folders) if whole else near:
-            self._folder(folder)
-
-    def _above(self, name: str) -> None:
-        """Note the folders above a name."""
-        at = name.rpartition("/")[0]
-        while at and at not in self._folders:
-            self._folders.add(at)
-            at = at.rpartition("/")[0]
-
-    def _file(self, name: str) -> None:
-        """One name of the tree: a file, or the folder of a submodule; the folders above it are looked at later."""
-        known = self._odd.pop(name, None)
-        self._young.discard(name)
-        self._above(name)
-        try:
-            facts = os.lstat(os.path.join(self.top, name))
-        except PermissionError:  # behind a locked door it has the bits it had: to be looked at when the door is open
-            self._young.add(name)
-            if known is not None:
-                self._odd[name] = known
-            return
-        except OSError:
-            return
-        mode = facts.st_mode
-        if int(facts.st_ctime) >= self._now:  # git tells by the second: it may not see one more change in this one
-            self._young.add(name)
-        if stat.S_ISDIR(mode):
-            self._folders.add(name)
-        elif stat.S_ISREG(mode):
-            bits = stat.S_IMODE(mode)
-            if bits != self._usual[_kind(bits)]:
-                self._odd[name] = bits
-
-    def _folder(self, name: str) -> None:
-        try:
-            mode = os.lstat(os.path.join(self.top, name)).st_mode
-        except OSError:
-            mode = 0
-        if not stat.S_ISDIR(mode):
-            self._folders.discard(name)
-            if not stat.S_ISREG(mode):
-                self._odd.pop(name, None)
-        elif stat.S_IMODE(mode) != self._usual[TREE]:
-            self._odd[name] = stat.S_IMODE(mode)
-        else:
-            self._odd.pop(name, None)
+            continue
+        seen[name] = facts.st_mode
+        if facts.st_ctime >= now:
+            young.add(name)
+    counted = Counter(seen.values())
+    usual = known.modes.usual or _USUAL | {
+        _kind(mode): stat.S_IMODE(mode) for mode, _ in reversed(counted.most_common()) if _has_bits(mode)
+    }
+    unusual = {mode for mode in counted if _has_bits(mode) and stat.S_IMODE(mode) != usual[_kind(mode)]}
+    odd |= {name: stat.S_IMODE(mode) for name, mode in seen.items() if mode in unusual} if unusual else {}
+    inner = {mode for mode in counted if stat.S_ISDIR(mode)}
+    folders = {name for name, mode in seen.items() if mode in inner}
+    state = ModeState(
+        known.commit, Modes(usual, odd), frozenset(folders | (known.folders - looked)), frozenset(young - folders)
+    )
+    if state.modes == known.modes:
+        return state
+    tree = store.graft("", {b"modes": Entry(FILE, store.write("blob", state.modes.encode()))})
+    return state._replace(commit=store.write_commit(tree, [], "modes\n", moment=0))
 
 
 def _kind(mode: int) -> str:
-    return PROGRAM if mode & stat.S_IXUSR else FILE
+    return TREE if stat.S_ISDIR(mode) else PROGRAM if mode & stat.S_IXUSR else FILE
 
 
-def _most(counted: Mapping[int, int], kind: str) -> int:
-    return max(counted, key=lambda mode: (counted[mode], mode)) if counted else _USUAL[kind]
+def _has_bits(mode: int) -> bool:
+    return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
 
 
 # --- bringing them back -------------------------------------------------------------------------------

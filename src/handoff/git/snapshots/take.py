@@ -14,7 +14,7 @@ from handoff.git.plumbing.objects import tree_named
 from handoff.git.plumbing.refs import head, packed_value
 from handoff.git.plumbing.snapshot_repo import LENT, SNAP, SnapshotRepo
 from handoff.git.plumbing.untrusted import is_clone
-from handoff.git.snapshots.modes import ModeScan
+from handoff.git.snapshots.modes import ModeState, scan_modes
 from handoff.git.snapshots.parts import LastSnapshot, Parts
 from handoff.git.snapshots.scan import Scan
 
@@ -131,8 +131,8 @@ def _take(
         tree = known or _working_tree(parts, scan, request, before.tree, index.commit)
         refs = parts.refs(stands)
         # After the files: what changes a file's rights from here on also makes git look at it again next time.
-        look = ModeScan(store, source.top, folder)
-        modes = look.update(before.modes, scan.looked, whole=scan.whole, names=scan.names)
+        known_modes = ModeState.load(folder, before.modes)
+        modes = scan_modes(store, source.top, known_modes, scan, clock=os.path.join(folder, "lock"))
         state = LastSnapshot(
             tree=tree,
             staged=index.commit,
@@ -140,15 +140,14 @@ def _take(
             refs=refs.commit,
             refs_sum=refs.sum,
             top=source.top,
-            modes=modes,
+            modes=modes.commit,
         )
         if previous and state == before and not (request.force or request.operation or parts.troubles):
             if not request.ignored:
-                look.keep()
-                scan.keep()
+                _save(modes, known_modes, folder, scan)
             return read_snapshot(store, previous)
         then = request.then(tree, index.commit) if request.then else ""
-        parents = [parent for parent in (index.commit, refs.commit, modes, then) if parent]
+        parents = [parent for parent in (index.commit, refs.commit, modes.commit, then) if parent]
         message = _message(
             workspace, source, stands, request, now=now, faults=(scan.unread, parts.troubles, scan.reserved)
         )
@@ -161,11 +160,17 @@ def _take(
         # First what the tree is, then what the index knows: killed in between, more is looked at, never less.
         state._replace(tree="" if request.ignored else tree).save(folder)
         if not request.ignored:
-            look.keep()
-            scan.keep()
+            _save(modes, known_modes, folder, scan)
     finally:
         scan.close()
     return parse_snapshot(sha, ref, message)._replace(fresh=True)
+
+
+def _save(modes: ModeState, before: ModeState, folder: str, scan: Scan) -> None:
+    """Begin from here next time: first what is known of rights, then the index, which forgets what has changed."""
+    if modes != before:
+        modes.save(folder)
+    scan.keep()
 
 
 def _working_tree(parts: Parts, scan: Scan, request: SnapshotRequest, before: str, staged: str) -> str:

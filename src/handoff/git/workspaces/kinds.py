@@ -36,7 +36,13 @@ _CARRIED = tuple(
 _NO_LFS = ("filter.lfs.smudge=", "filter.lfs.clean=", "filter.lfs.process=", "filter.lfs.required=false")
 _WORKERS = 8
 # Settings with which the disk may have other bytes or names than the tree; each with the values that change nothing.
-_EXACT = {"autocrlf": "false input", "eol": "lf", "ignorecase": "false", "precomposeunicode": "false", "symlinks": "true"}
+_EXACT = {
+    "autocrlf": "false input",
+    "eol": "lf",
+    "ignorecase": "false",
+    "precomposeunicode": "false",
+    "symlinks": "true",
+}
 _CONVERTING = (b"filter", b"ident", b"working-tree-encoding")
 _LOGIN = re.compile(r"(\w://)[^/@\s]*@")  # a name and a password in an address
 
