@@ -197,23 +197,36 @@ def test_a_session_of_ours_does_not_run_the_persons_set_of_hooks_too(tab):
     assert tab.hook(file_path="README.md").out == ""
 
 
+def _inside(client, folder, cli, *words):
+    """A command of ours that a client of this name runs."""
+    script = folder / client
+    script.write_text('#!/bin/sh\n"$@"\n')
+    script.chmod(0o755)
+    line = [str(script), *cli.command(*words)]
+    return subprocess.run(line, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=100)
+
+
 @pytest.mark.parametrize("client", ["claude", "gemini.js"])
 def test_what_only_a_person_may_accept_is_refused_inside_a_client_and_names_what_they_type(tab, tmp_path, client):
     assert (
         "in a terminal of their own, with handoff task done mine --accept-outside REASON" in tab.verdict("README.md")[1]
     )
     tab.repo.write("README.md", "changed\n")
-    script = tmp_path / client
-    script.write_text('#!/bin/sh\n"$@"\n')
-    script.chmod(0o755)
-    words = ("task", "done", "--accept-outside", "my person said so")
-    inside = subprocess.run(
-        [str(script), *tab.cli.command(*words)], cwd=tab.repo.path, capture_output=True, text=True, check=False, timeout=100
-    )  # fmt: skip
+    inside = _inside(client, tmp_path, tab.cli, "task", "done", "--accept-outside", "my person said so")
     assert inside.returncode == 3
     assert f"runs inside {client.removesuffix('.js')}" in inside.stderr
     assert f"cd {tab.repo.path} && handoff task done mine --accept-outside 'my person said so'" in inside.stderr
     assert tab.cli("show", "mine", "--json").json["state"] == "running"
+
+
+def test_a_pause_holds_for_a_client_and_not_for_the_person_who_names_a_task(repo, cli, tmp_path):
+    cli("dump", "--task", "mine", "--next", "Do it.")
+    cli("pause", "--reason", "lunch")
+    inside = _inside("claude", tmp_path, cli, "task", "claim", "mine")
+    assert inside.returncode == 3
+    assert "Project 'repo' is stopped: lunch." in inside.stderr
+    assert "lunch" in cli("session", "start", "mine", "--agent", "scripted", "--with", "none.toml", code=3).err
+    assert "You hold mine" in cli("task", "claim", "mine").out
 
 
 @pytest.mark.parametrize(

@@ -202,11 +202,25 @@ def test_a_stop_keeps_tasks_from_being_claimed_but_loses_no_result_and_no_new_ta
     task = add(database, "login")
     with pytest.raises(Refused, match="is stopped: deploy"):
         leases.claim(database, key=task.key, who=who("s2"))
+    with pytest.raises(Refused, match="is stopped: deploy"):
+        leases.claim(database, key=task.key, who=who("s2"), by_hand=True)
     assert leases.claim_next(database, who=who("s2")) is None
     assert leases.heartbeat(database, key=held.key, fence=1).state == "running"
     assert outcomes.finish(database, key=held.key, fence=1).task.state == "done"
     assert pauses.resume(database, **stop)
     assert leases.claim_next(database, who=who("s2")).task.id == "login"
+
+
+def test_a_person_takes_what_they_name_past_a_persons_pause_and_past_none_of_handoffs_own(database):
+    task = add(database, "login")
+    pauses.pause(database, reason="deploy", paused_by="ann")
+    with pytest.raises(Refused, match="is stopped: deploy"):
+        leases.claim(database, key=task.key, who=who("s1"))
+    claim = leases.claim(database, key=task.key, who=who("s1"), by_hand=True)
+    leases.release(database, key=task.key, fence=claim.fence)
+    pauses.pause(database, scope="project", project="shop", reason="taken in", paused_by=pauses.IMPORT)
+    with pytest.raises(Refused, match="is stopped: taken in"):
+        leases.claim(database, key=task.key, who=who("s1"), by_hand=True)
 
 
 def test_values_no_row_can_hold_are_errors_in_words_and_change_nothing(database):

@@ -9,6 +9,7 @@ import signal
 from handoff.board.sessions import executors, leases, sessions
 from handoff.engine.features import overview, pulse
 from handoff.engine.supervisor import watchdog
+from handoff.surfaces.api.reading import ApiRequest, get_task, list_tasks
 
 PROJECT = ("--project", "demo")
 LONG = {"run": "sleep 1000"}
@@ -66,6 +67,8 @@ def test_a_session_that_died_without_a_supervisor_is_called_running_by_no_view(f
     assert cli("task", "list", "--json", *PROJECT).json["tasks"][0]["ended"] == "left"
     assert f"has ended, and nobody looks after it: {stop}" in cli("session", "list", *PROJECT).out
     assert cli("session", "list", "--json", *PROJECT).json[0]["alive"] is False
+    asked = ApiRequest(ground.app, {"key": ground.tasks()["aa"].key}, {}, "demo")
+    assert [one["ended"] for one in (*list_tasks(asked)["items"], get_task(asked))] == ["left", "left"]
     assert stop in cli("show", "aa", *PROJECT).out
     assert "0 running" in cli("work", "--status").out
     diagnosed = cli("doctor", code=None).out

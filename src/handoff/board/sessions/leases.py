@@ -136,8 +136,9 @@ def claim(
     who: SessionIdentity,
     lease_seconds: float = LEASE_SECONDS,
     limits: ClaimLimits | None = None,
+    by_hand: bool = False,
 ) -> Claim:
-    """Take one named task, or say why it cannot be had."""
+    """Take one named task, or say why it cannot be had. A person who does it `by_hand` is not stopped by a person's pause."""
     limits = limits or ClaimLimits()
     with store.transaction() as transaction:
         held = _held_already(transaction, who)
@@ -149,7 +150,7 @@ def claim(
                 f"Finish it, or give it back: handoff task release {held.task.label} --session {who.id} --fence {held.fence}",
             )
         task = tasks.get(transaction, key=key)
-        _refuse_unready(transaction, task)
+        _refuse_unready(transaction, task, by_hand=by_hand)
         requirements.refuse_lacking(transaction, key=key, name=task.label, labels=who.labels)
         agent = who.agent or task.agent  # whoever was started in its place is the one that works
         _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
@@ -357,7 +358,7 @@ def _held_already(transaction: Transaction, who: SessionIdentity) -> Claim | Non
     return Claim(task, session, session.fence, task.lease_seconds, repeated=True)
 
 
-def _refuse_unready(transaction: Transaction, task: Task) -> None:
+def _refuse_unready(transaction: Transaction, task: Task, *, by_hand: bool) -> None:
     if task.state == states.WAITING:
         open_needs = [need["id"] for need in transaction.query("list_needs", task=task.key) if not need["met"]]
         what = ", ".join(open_needs) or "the sub-tasks of its batch"
@@ -366,7 +367,7 @@ def _refuse_unready(transaction: Transaction, task: Task) -> None:
         raise stale(task, None)
     if task.not_before > transaction.now():
         raise Refused(f"Task '{task.label}' is to start later.", f"See: handoff show {task.label}")
-    stop = pauses.pause_of(transaction, task)
+    stop = pauses.pause_of(transaction, task, by_hand=by_hand)
     if stop is not None:
         words = stop.words[:1].upper() + stop.words[1:]
         raise Refused(f"{words} is stopped: {stop.reason or 'no reason given'}.", f"Go on with: {stop.way_back}")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 ALL, PROJECT, BATCH, TASK = "all", "project", "batch", "task"
 SCOPES = (ALL, PROJECT, BATCH, TASK)
+IMPORT = "import"
+"""Who pauses what an import takes in."""
 
 
 class Pause(Record):
@@ -33,6 +35,11 @@ class Pause(Record):
             BATCH: f"batch '{self.name}'",
             TASK: f"task '{self.name}'",
         }[self.scope]
+
+    @property
+    def is_by_person(self) -> bool:
+        """Whether a person made it, by a command or a file: they may still take what they name."""
+        return self.paused_by not in ("", IMPORT)
 
     @property
     def way_back(self) -> str:
@@ -77,10 +84,12 @@ def listing(store: Store) -> list[Pause]:
     return fetch_all(store, Pause, "list_pauses")
 
 
-def pause_of(transaction: Transaction, task: Task) -> Pause | None:
-    """The stop that keeps this task from being claimed."""
+def pause_of(transaction: Transaction, task: Task, *, by_hand: bool = False) -> Pause | None:
+    """The stop that keeps this task from being claimed; `by_hand` is a person who claims it by its name."""
     batch = transaction.one("get_batch", key=task.batch) if task.batch is not None else None
     for found in listing(transaction):
+        if by_hand and found.is_by_person:
+            continue
         names = {PROJECT: ("",), BATCH: (batch["id"],) if batch else (), TASK: (task.id, task.label)}
         if found.scope == ALL or (found.project == task.project and found.name in names[found.scope]):
             return found

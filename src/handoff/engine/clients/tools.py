@@ -48,7 +48,7 @@ def claim(app: App, name: str = "") -> str:
     """Take a task: the named one, or the next ready one. Gives its baton."""
     if hooks.read_permissions(app) is not None:
         raise Refused("You were started for your task and hold it.", "See it with the `task` tool.")
-    taken = journey.take(app, task=name)
+    taken = journey.take(app, task=name, by_model=True)
     with open(paths.document(app, taken.task), encoding="utf-8") as file:
         return f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}.\n\n{file.read()}"
 

@@ -284,7 +284,7 @@ def by_hand(app: App, *, flow: Flow, task: Task, tell: Callable[[str], None]) ->
         process_start=start_of(os.getpid()),
         labels=labels_of(app),
     )
-    claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND)
+    claim = leases.claim(app.database, key=task.key, who=who, lease_seconds=_LEASE_BY_HAND, by_hand=True)
     tell(conclude.prepare(app, claim.task))
     tell(f"This shell is in the flow's workspace, {flow.workspace}. Leave it (exit) when you are finished.")
     shell = app.settings.get("SHELL") or "/bin/sh"

@@ -52,6 +52,7 @@ def take(
     session: str = "",
     lease: float = 0.0,
     labels: str = "",
+    by_model: bool = False,
 ) -> Claim:
     """Claim a task, the named one or the next; the ticket is written first, so that a killed claim is taken up again."""
     config = home_config(app)
@@ -68,7 +69,7 @@ def take(
     claim: Claim | None = None
     try:
         found = tasks.find(app.database, project=place.name, id=task) if task else None
-        claim = claim_as(app, config, who, task=_refuse_phase(app, found), role=role, lease=lease)
+        claim = claim_as(app, config, who, task=_refuse_phase(app, found), role=role, lease=lease, by_hand=not by_model)
     finally:
         if claim is None:
             claims.drop(app, local_claim.session)
@@ -115,17 +116,28 @@ def _tell_unfinished(app: App, task: Task) -> None:
 
 
 def claim_as(
-    app: App, config: Config, who: sessions.SessionIdentity, *, task: Task | None, role: str = "", lease: float = 0.0
+    app: App,
+    config: Config,
+    who: sessions.SessionIdentity,
+    *,
+    task: Task | None,
+    role: str = "",
+    lease: float = 0.0,
+    by_hand: bool = False,
 ) -> Claim:
-    """Claim this task, or the next one, for a session, within the limits of the settings and unless it is paused."""
-    stop_files.read_files(app, who.project)
+    """Claim this task, or the next one, for a session, within the limits of the settings and unless it is paused.
+
+    A pause is for supervisors and agents: a person who names a task in a terminal of theirs gets it all the same.
+    """
+    stops = stop_files.read_files(app, who.project)
     agents = config.values["max_running_agent"]
     limits = leases.ClaimLimits(
         int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(who.agent, 0))
     )
     seconds = lease or config.number("lease_seconds")
     if task is not None:
-        return leases.claim(app.database, key=task.key, who=who, lease_seconds=seconds, limits=limits)
+        by_hand = by_hand and bool(stops) and not _client_here(app)
+        return leases.claim(app.database, key=task.key, who=who, lease_seconds=seconds, limits=limits, by_hand=by_hand)
     claim = leases.claim_next(
         app.database, who=who, project=who.project, role=role, lease_seconds=seconds, limits=limits
     )
@@ -226,18 +238,24 @@ def finish(
 
 def _refuse_in_client(app: App, task: Task, reason: str) -> None:
     """A person's word comes from a terminal of theirs: inside a client the model would say it for them."""
-    from handoff.agents.catalog import client_in
     from handoff.base.markdown import shell_line
-    from handoff.base.process import words_above
 
-    known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
-    client = known.agent if known is not None and known.kind == sessions.AGENT else client_in(words_above())
+    client = _client_here(app)
     if client:
         line = shell_line((app.settings.program, "task", "done", task.label, "--accept-outside", reason))
         raise Refused(
             f"Only a person accepts changes outside of what '{task.label}' owns, and this command runs inside {client}.",
             f"Your person types in a terminal of their own: cd {shell_line((task.workspace,))} && {line}",
         )
+
+
+def _client_here(app: App) -> str:
+    """The client that this command runs inside, if it does."""
+    from handoff.agents.catalog import client_in
+    from handoff.base.process import words_above
+
+    known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
+    return known.agent if known is not None and known.kind == sessions.AGENT else client_in(words_above())
 
 
 @beside_others

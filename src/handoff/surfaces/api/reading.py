@@ -76,10 +76,11 @@ def _mine(request: ApiRequest, found: Any, what: str) -> Any:
 # --- tasks, batches, flows -----------------------------------------------------------------------------------
 
 
-def task_shape(task: Task) -> dict[str, Any]:
+def _task_shape(app: App, task: Task) -> dict[str, Any]:
     return {
         **_fields(task, "key project kind state reason title agent role attempt priority batch held_by result"),
         "task": task.label,
+        "ended": admin.ending_of(app, task),
         **_moments(task, "created_at changed_at ended_at"),
     }
 
@@ -88,7 +89,7 @@ def list_tasks(request: ApiRequest) -> Any:
     """Tasks, live ones unless all are asked for."""
     asked = {"state": request.asked.get("state", ""), "id": request.asked.get("id", "")}
     found = pages.tasks(request.app.database, **request.page, **asked, include_ended=request.ended)
-    return _page(found, task_shape, request, lambda task: task.key)
+    return _page(found, partial(_task_shape, request.app), request, lambda task: task.key)
 
 
 def one_task(request: ApiRequest) -> Task:
@@ -102,7 +103,7 @@ def get_task(request: ApiRequest) -> Any:
     seen = admin.picture(request.app, one_task(request))
     task, gate = seen.task, seen.gate
     return {
-        **task_shape(task),
+        **_task_shape(request.app, task),
         "brief": task.brief,
         "owns": list(task.patterns),
         "check": task.check_command,
@@ -136,7 +137,8 @@ def get_batch(request: ApiRequest) -> Any:
     """One batch with its parts."""
     batch = one_batch(request)
     parts = batch_journey.parts_of(request.app, batch)
-    return {**batch_shape(batch), "rationale": batch.rationale, "parts": [task_shape(part) for part in parts]}
+    shown = [_task_shape(request.app, part) for part in parts]
+    return {**batch_shape(batch), "rationale": batch.rationale, "parts": shown}
 
 
 def flow_shape(flow: Flow) -> dict[str, Any]:

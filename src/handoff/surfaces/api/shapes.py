@@ -6,6 +6,7 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states
+from handoff.engine.features import pulse
 from handoff.engine.tasks.search import KINDS
 from handoff.engine.tasks.search import MOST as MOST_HITS
 
@@ -45,10 +46,12 @@ def page_of(name: str, key: Schema) -> Schema:
     return record(items={"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}, next=more)
 
 
+_OVER = "the task says running and its session has ended: `ended` while somebody concludes it, `left` where nobody does; else empty"
 _TASK = {
     "key": KEY, "task": TEXT, "project": TEXT, "kind": TEXT, "state": STATE["state"], "reason": TEXT, "title": TEXT,
     "agent": TEXT, "role": TEXT, "attempt": NUMBER, "priority": NUMBER, "batch": {"type": ["integer", "null"]},
     "held_by": {"type": ["string", "null"]}, "result": TEXT, "created_at": MOMENT, "changed_at": MOMENT, "ended_at": MOMENT,
+    "ended": {"type": "string", "enum": ["", pulse.ENDED, pulse.LEFT], "description": _OVER},
 }  # fmt: skip
 SCHEMAS: dict[str, Schema] = {
     "Task": record(**_TASK),

@@ -33,7 +33,6 @@ TASK, BATCH, MEASURE, SETTING, STOP = "task", "batch", "measure", "setting", "st
 NEW, KNOWN, REFUSED = "new", "known", "refused"
 _TO_SECONDS = len("2026-11-15T08:30:00")  # its moments are UTC and end with +00:00
 _FRESH_SECONDS = 600.0
-_IMPORT = "import"
 _ELSEWHERE = "a tab of handoff-fanout is at it. Its report counts here. To do it here, close that tab first"
 _MARK = f"""{TAKEN_OVER}: the fan-in of this batch is there, and what the parts report here counts there.
 To go back to handoff-fanout: remove {TRIGGERED} and {ABORTED}.
@@ -184,7 +183,7 @@ class _Import:
         """Open a batch with what its parts have said; nobody takes a part before that is known."""
         store, name = self.app.database, os.path.join(self.old.path, old.project, "batches", old.id, "manifest.json")
         stop = {"scope": pauses.BATCH, "project": place.name, "name": old.id}
-        pauses.pause(store, **stop, reason="it is being taken in from handoff-fanout", paused_by=_IMPORT)
+        pauses.pause(store, **stop, reason="it is being taken in from handoff-fanout", paused_by=pauses.IMPORT)
         try:
             batch = batches.open_batch(self.app, place, name, old.manifest).batch
             self._hold(place, held)
@@ -196,7 +195,7 @@ class _Import:
         finally:
             pauses.resume(store, **stop)
         if old.stopped:
-            stop_files.pause(self.app, **stop, reason="its STOP file", by=_IMPORT)
+            stop_files.pause(self.app, **stop, reason="its STOP file", by=pauses.IMPORT)
 
     def _in_flight(self, seen: dict[str, float]) -> dict[str, float]:
         """What tabs of the older tool are at now, and for how many seconds each was silent."""
@@ -220,7 +219,7 @@ class _Import:
                 project=place.name,
                 name=name,
                 reason=_ELSEWHERE,
-                paused_by=_IMPORT,
+                paused_by=pauses.IMPORT,
             )
 
     def _stop_there(self, at: str) -> None:

@@ -281,7 +281,7 @@ def test_a_stop_file_drops_neither_a_baton_nor_a_completion(cli, name):
     assert os.path.exists(os.path.join(queue(), "later.md"))
     assert "held is done" in cli("task", "done").out
     assert os.path.exists(os.path.join(queue(), "held.done"))
-    assert path in cli("task", "claim", "later", code=3).err
+    assert path in cli("task", "claim", code=1).err
     assert "stopped" in cli("task", "claim", code=1).err
     os.unlink(path)
     assert "You hold later" in cli("task", "claim").out
@@ -291,7 +291,7 @@ def test_pause_and_resume_work_with_rows_and_files(cli):
     dump(cli)
     cli("pause", "--reason", "lunch")
     assert os.path.exists(os.path.join(home(), "repo", "STOP_AUTO"))
-    assert "lunch" in cli("task", "claim", "form", code=3).err
+    assert "lunch" in cli("task", "claim", code=1).err
     assert "lunch" in cli("task", "list").out
     cli("resume")
     assert not os.path.exists(os.path.join(home(), "repo", "STOP_AUTO"))

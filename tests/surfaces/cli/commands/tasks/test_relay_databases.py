@@ -26,7 +26,7 @@ def test_a_batch_is_carried_from_its_manifest_to_its_figures(place, repo, tmp_pa
     assert "login-join is ready" in cli("dump", "--task", "api-done", "--batch-id", "login", "--batch-done").out
     assert os.path.exists(os.path.join(queue, "login-join.uri"))
     cli("pause", "--reason", "a while")
-    assert "a while" in cli("task", "claim", "login-join", code=3).err
+    assert "a while" in cli("task", "claim", code=1).err
     cli("resume")
     cli("heartbeat", "complete", "login", "--actual-minutes", "20")
     assert cli("heartbeat", "calibration").out == "1.000\n"
