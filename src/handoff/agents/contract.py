@@ -238,7 +238,7 @@ class Adapter(Record):
     interactive: Start | None = None
     """How it is started in a person's terminal, if that was tried."""
     tells_use: bool = True
-    """Whether it tells its tokens as it goes: a session that told none has used none. Otherwise its cost is unknown."""
+    """Whether a session that told no tokens has used none. Otherwise its cost is unknown once it has said or done something."""
 
 
 def bearer(order: LaunchRequest) -> dict[str, str]:

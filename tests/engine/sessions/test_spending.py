@@ -86,6 +86,24 @@ def test_the_persons_price_counts_and_a_model_without_one_is_named_as_unknown(ki
     assert (spent.sessions, spent.unknown, spent.money) == (2, 1, pytest.approx(1.01))
 
 
+def test_the_cost_of_a_copilot_killed_before_it_wrote_its_record_is_unknown(repo, tmp_path):
+    os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
+    settings("")
+    program = tmp_path / "bin" / "copilot"
+    program.parent.mkdir()
+    said = """echo '{"type":"assistant.message","data":{"content":"I will."}}'"""
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec echo 1.0.71\n{said}\nkill -9 $$\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    cli = Cli(
+        repo.path, PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}", COPILOT_HOME=str(tmp_path / "copilot")
+    )
+    cli("dump", "--task", "demo", "--next", "do it", "--check", "true")
+    end = cli("session", "start", "demo", "--agent", "copilot", "--json", code=None).json
+    assert end["outcome"] == "killed", end
+    assert "cost unknown (copilot, 1 session)" in cli("agent", "list").out
+    assert cli("--json").json["unknown_cost"] == 1
+
+
 def test_a_batch_that_has_spent_its_budget_starts_no_part_until_it_is_raised(file_ground):
     ground = file_ground
     once = os.path.join(ground.folder, "once")
