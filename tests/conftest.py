@@ -70,7 +70,9 @@ def _move_to(home, patch):
 def _home_of_what_is_shared(tmp_path_factory):
     """What several tests share is made before any of them has its home."""
     with pytest.MonkeyPatch.context() as patch:
-        yield _move_to(tmp_path_factory.mktemp("shared"), patch)
+        shared = _move_to(tmp_path_factory.mktemp("shared"), patch)
+        Repo.first = Repo.create(str(shared / "first")).path
+        yield shared
         WARM.close()
         WARM_HEAVY.close()
 

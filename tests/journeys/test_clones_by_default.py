@@ -125,6 +125,7 @@ def test_no_branch_holds_what_the_person_had_not_committed(desk, tmp_path):
     assert repo.git("for-each-ref", "refs/handoff/work", "refs/heads/handoff") == "", "what has landed is tidied away"
 
 
+@pytest.mark.slow
 def test_what_the_person_commits_meanwhile_is_joined_or_asked_about_and_what_they_bring_in_by_hand_has_landed(desk):
     cli, repo = desk.cli, desk.repo
     with desk.beside("joined", "sed -i s/one/ONE/ a.txt"):
@@ -146,6 +147,7 @@ def test_what_the_person_commits_meanwhile_is_joined_or_asked_about_and_what_the
     assert desk.subjects()[:2] == ["clash: Do clash.", "b by the person"]
 
 
+@pytest.mark.slow
 def test_it_lands_on_the_branch_it_began_at_and_says_so_where_there_is_none(desk):
     cli, repo = desk.cli, desk.repo
     repo.git("checkout", "-q", "-b", "side")
@@ -246,6 +248,7 @@ def test_the_command_that_brings_uncommitted_work_back_brings_all_of_it_however_
     assert [repo.read(name) for name in drafts] == [f"{name}\n" for name in drafts]
 
 
+@pytest.mark.slow
 def test_what_a_check_makes_is_no_work_of_the_session_and_does_not_land(desk, cli):
     check = "date +%N > built.txt; python3 -c 'from answer import A'"
     end = desk.run("whole", "echo A = 42 > answer.py", dump=("--check", check))

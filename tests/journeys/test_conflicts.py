@@ -90,6 +90,7 @@ def test_the_baton_of_the_fan_in_holds_both_wishes_and_names_the_only_file_it_ma
     assert f"- `{FILE}`\n" in text[text.index("## You may write") :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -113,6 +114,7 @@ def test_what_is_not_settled_is_not_believed_and_after_two_attempts_a_person_is_
     assert repo.read(FILE) == BOTH
 
 
+@pytest.mark.slow
 def test_the_commands_that_the_gate_names_join_the_parts_by_hand_without_what_the_person_had_not_committed(
     cli, repo, tmp_path
 ):
@@ -148,6 +150,7 @@ def test_the_commands_that_the_gate_names_join_the_parts_by_hand_without_what_th
     assert "working tree as it was" not in repo.git("log", "--branches", "--format=%s")
 
 
+@pytest.mark.slow
 def test_whoever_settles_a_conflict_may_write_no_other_file(conflict, repo):
     head = repo.head()
     answer = conflict.settle(BOTH, {"write": "src/form/other.py", "text": "x = 1\n"}, code=1)
@@ -184,6 +187,7 @@ def test_a_part_that_makes_the_checks_red_beside_the_others_goes_back_with_the_e
     assert not os.path.exists(os.path.join(repo.path, "src/form/made.txt"))
 
 
+@pytest.mark.slow
 def test_when_the_branch_moves_again_the_next_session_gets_the_conflict_as_it_is_then(conflict, repo):
     conflict.work("login-join", {"write": FILE, "text": BOTH}, {"exit": 1}, code=1)  # settled, and not reported
     third = MINE.replace("* 0.9", "* 0.8")
@@ -216,6 +220,7 @@ def test_a_red_part_goes_back_also_where_the_fan_in_settles_a_conflict_of_anothe
     assert (repo.read(FILE), repo.read("src/api/made.txt")) == (BOTH, "green")
 
 
+@pytest.mark.slow
 def test_a_part_that_conflicts_in_too_many_lines_is_made_again_on_the_branch_as_it_is_now(cli, repo, tmp_path):
     def text(word):
         return "".join(f"{word} {number}\n" for number in range(200))

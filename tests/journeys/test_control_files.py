@@ -35,7 +35,7 @@ class Desk:
         return str(end["state"])
 
 
-@pytest.fixture(params=[BUBBLEWRAP, LANDLOCK])
+@pytest.fixture(params=[BUBBLEWRAP, pytest.param(LANDLOCK, marks=pytest.mark.slow)])
 def desk(request, repo, cli, tmp_path, monkeypatch):
     if layer(os.environ, wanted=request.param) != request.param:
         absent(request.param)
@@ -58,6 +58,7 @@ def test_a_session_that_empties_gitignore_waits_for_a_person_who_sees_exactly_th
     assert (repo.read(".gitignore"), repo.read("b.txt")) == ("", "b\n")
 
 
+@pytest.mark.slow
 def test_a_later_yes_to_another_question_does_not_approve_a_change_that_was_refused(repo, cli, tmp_path):
     desk = Desk(repo, cli, tmp_path)
     assert desk.run("greedy", ": > .gitignore") == "gated", desk.said

@@ -63,6 +63,7 @@ def test_a_fan_in_whose_checkout_was_moved_away_is_not_done_by_a_word_from_elsew
     assert "login-form-1" in there("task", "done", "login-join", code=3).err
 
 
+@pytest.mark.slow
 def test_a_part_that_was_landed_half_made_counts_as_landed_only_with_the_rest_of_its_work(cli, repo, work):
     work("form", {"write": "src/form/half.txt", "text": "the first half"}, code=None)
     cli("land", cli("workspace", "list", "--json").json[0]["name"])

@@ -71,6 +71,7 @@ def _goes_on(cli):
     assert cli("show", "split-join", "--json").json["state"] == "ready"
 
 
+@pytest.mark.slow
 def test_everything_live_goes_on_here_and_the_old_home_stays_as_it_was(tmp_path, peer):
     repo = Repo.create(str(tmp_path / "shop"))
     tool = old_tool.OldTool(peer, str(tmp_path / "old"), repo.path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 
+import pytest
+
 from handoff.board.sessions import executors
 from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
@@ -151,6 +153,7 @@ def test_a_bar_shows_every_kind_and_fills_exactly_its_cells():
     assert tally({"landed": 6, "blocked": 1, "rest": 1}) == "6 landed, 1 blocked, 1 waiting of 8"
 
 
+@pytest.mark.slow
 def test_a_session_that_gave_up_after_a_red_check_failed_by_that_check_and_what_needs_me_is_no_idle_folder(cli, repo):
     report = {"run": handoff("task", "done", "--summary", "made")}
     cli("task", "add", "login", "Build it.", "--check", "test -s login.txt")
@@ -165,6 +168,7 @@ def test_a_session_that_gave_up_after_a_red_check_failed_by_that_check_and_what_
     assert "Nothing waits" not in said
 
 
+@pytest.mark.slow
 def test_a_held_agent_says_why_and_when_it_goes_on_and_names_its_command_once(cli, repo, tmp_path):
     client = tmp_path / "bin" / "claude"
     client.parent.mkdir()

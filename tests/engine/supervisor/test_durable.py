@@ -268,6 +268,7 @@ def test_executor_ids_are_never_the_same():
     assert len({durable.new_executor_id("here", 1) for _ in range(100)}) == 100
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_recovered_and_no_finished_step_is_repeated(spot, tmp_path):
     first = start(spot, tmp_path, "die=write", "enqueue=t1:work:1")
     code, executor, _ = finished(first)
@@ -332,6 +333,7 @@ durable.Durable(sys.argv[1], executor="a:1:b", queue="q", lock=os.path.join(sys.
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 3, 12])
 def test_a_launch_killed_while_it_makes_its_tables_leaves_nothing_half(tmp_path, after):
     from databases import Place
