@@ -276,9 +276,9 @@ import os, signal, sys
 from handoff.base.settings import from_environment
 from handoff.engine.supervisor import notifications
 from handoff.engine.app import App
-from handoff.notify import webhooks
+from handoff.notify import sending
 def watch(frame, event, argument):
-    if event == "return" and frame.f_code is webhooks.post.__code__:
+    if event == "return" and frame.f_code is sending.post.__code__:
         os.kill(os.getpid(), signal.SIGKILL)
 sys.setprofile(watch)
 notifications.deliver(App(from_environment()))
