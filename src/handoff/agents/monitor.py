@@ -59,36 +59,36 @@ class Recording:
     def take(self, seconds: float) -> None:
         """Write down what comes within so many seconds."""
         for read in list(self._waiting):
-            self._write(read, b"")
+            self._write_out(read, b"")
         for read, _ in self._poll.poll(seconds * 1000):
-            self._read(read)
+            self._read_some(read)
 
     def finish(self) -> None:
         """Everything that was said is written, the last line too."""
         for read in list(self._streams):
-            while read in self._streams and self._read(read):
+            while read in self._streams and self._read_some(read):
                 continue
         for read, stream in self._streams.items():
-            self._write(read, stream.rest())
+            self._write_out(read, stream.rest())
         while self._waiting:  # a full disk
             select.select((), (), (), 1.0)
             for read in list(self._waiting):
-                self._write(read, b"")
+                self._write_out(read, b"")
 
-    def _read(self, read: int) -> bool:
+    def _read_some(self, read: int) -> bool:
         """One piece; False when there is no more at present."""
         try:
             data = os.read(read, _CHUNK)
         except BlockingIOError:
             return False
         if data:
-            self._write(read, self._streams[read].feed(data))
+            self._write_out(read, self._streams[read].feed(data))
             return True
         self._poll.unregister(read)
-        self._write(read, self._streams.pop(read).rest())
+        self._write_out(read, self._streams.pop(read).rest())
         return False
 
-    def _write(self, read: int, data: bytes) -> None:
+    def _write_out(self, read: int, data: bytes) -> None:
         data = self._waiting.pop(read, b"") + data
         while data:
             try:

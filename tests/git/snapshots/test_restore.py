@@ -12,7 +12,6 @@ import pytest
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.engine.safety import snapshots as engine
-from handoff.engine.safety import snapshots as undoing
 from handoff.git.snapshots.restore import give_objects
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
@@ -96,7 +95,7 @@ def test_undo_of_a_session_goes_back_to_its_start(repo, archive):
     repo.write("b.txt", "by the session\n")
     archive.take("end", session="s-1")
     repo.write("c.txt", "somebody else's, later\n")
-    undoing.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
+    engine.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
     assert repo.read("a.txt") == "before\n"
     assert not os.path.exists(os.path.join(repo.path, "b.txt"))
     assert repo.read("c.txt") == "somebody else's, later\n"
@@ -108,7 +107,7 @@ def test_undo_of_a_session_moves_no_branch_over_anybody_elses_commits(repo, arch
     head = repo.commit("by a person")
     archive.take("end", session="s-1")
     with pytest.raises(Refused, match="by a person"):
-        undoing.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
+        engine.undo_session(archive.app, snapshot_store=archive.snapshot_store, session="s-1")
     assert repo.read("a.txt") == "by a person\n"
     assert repo.git("log", "-1", "--format=%s") == "by a person\n", head
 
@@ -318,7 +317,6 @@ import os, sys
 from snapshot_archive import SnapshotArchive
 archive = SnapshotArchive(sys.argv[1])
 from handoff.engine.safety import snapshots as engine
-from handoff.engine.safety import undo as undoing
 from handoff.git.snapshots.restore import give_objects
 chosen = engine.choose(archive.app, snapshot_store=archive.snapshot_store, name=sys.argv[2])
 limit = int(sys.argv[3])
