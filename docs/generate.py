@@ -14,7 +14,7 @@ from handoff.base import settings
 from handoff.base.errors import INTERRUPTED
 from handoff.surfaces.acting import Bug
 from handoff.surfaces.cli import main
-from handoff.surfaces.cli.catalog import CATALOG
+from handoff.surfaces.cli.catalog import CATALOG, SHOWN
 from handoff.surfaces.cli.dispatch import load
 
 if TYPE_CHECKING:
@@ -229,8 +229,8 @@ def readme_with_table(name: str) -> str:
         text = file.read()
     chinese = name.endswith(".zh.md")
     lines = ["| 用途 | 命令 |" if chinese else "| for | commands |", "|---|---|"]
-    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
-        words = " ".join(f"`{command}`" for command, entry in CATALOG.items() if entry.section == section)
+    for section in dict.fromkeys(entry.section for entry in SHOWN.values()):
+        words = " ".join(f"`{command}`" for command, entry in SHOWN.items() if entry.section == section)
         lines.append(f"| {CHINESE.get(section, section) if chinese else section} | {words} |")
     return TABLE.sub(lambda _: "\n" + "\n".join(lines) + "\n\n", text)
 

@@ -183,7 +183,7 @@ def refuse_live_names(app: App, project: Project, manifest: Manifest) -> None:
         if task.scope == manifest.batch_id:
             raise Conflict(
                 f"Batch '{manifest.batch_id}' of project '{project.name}' is still open.",
-                f"Stay with it: {app.settings.program} batch watch {manifest.batch_id}. Or use another id, or end it:"
+                f"Stay with it: {app.settings.program} batch run {manifest.batch_id}. Or use another id, or end it:"
                 f" {app.settings.program} cancel {manifest.batch_id}",
             )
         if task.id in wanted:

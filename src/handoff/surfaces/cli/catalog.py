@@ -13,6 +13,8 @@ class CommandEntry(Record):
     section: str
 
 
+HIDDEN = "Also understood"
+"""Words of older tools and of special uses: they work, a noun's own help names its verbs, the lists of commands do not."""
 _SECTIONS = {
     "Features": {
         "init": ("features.features", "create a feature's folder and make it the active one"),
@@ -26,12 +28,7 @@ _SECTIONS = {
     },
     "Hand over": {
         "run": ("features.prompts", "print the prompt that fits where the feature stands"),
-        "generate": ("features.prompts", "print the prompt that writes spec, design and plan"),
-        "start": ("features.prompts", "print the prompt for the first working session; it makes what is missing"),
         "continue": ("features.prompts", "print the prompt for the next session, with everything it must know"),
-        "spec": ("features.prompts", "print the prompt that writes SPEC.md"),
-        "design": ("features.prompts", "print the prompt that writes DESIGN.md"),
-        "tasks": ("features.prompts", "print the prompt that writes the plan"),
         "prompt": ("features.prompts", "print any prompt, without looking at the plan"),
         "board": ("board.board", "show what needs you, what runs, what landed and what is next, live, with keys"),
         "page": ("board.page", "show the same in a browser, also on the phone, and answer there"),
@@ -54,13 +51,11 @@ _SECTIONS = {
         "task release": ("tasks.relay", "give the task back unfinished"),
         "task comment": ("tasks.acts", "write on a line of a task's work; its next session reads it"),
         "task ask": ("agents.sessions", "ask a person a question about your task and let it wait for the answer"),
-        "heartbeat": ("tasks.relay", "show that a session lives; complete, status and calibration of a batch"),
-        "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
+        "heartbeat": ("tasks.relay", "show that a session lives and goes on with its task"),
         "split": ("batches.splitting", "let an agent plan how work is split; judge the plan, then go"),
         "race": ("batches.race", "let several agents do the same work; the best by evidence lands"),
         "batch example": ("batches.batch", "print a manifest with a word on every key, which runs"),
         "batch run": ("batches.batch", "verify a manifest, start agents, and stay until the verdict"),
-        "batch watch": ("batches.batch", "stay with a batch until its verdict"),
         "batch report": ("batches.batch", "tell what came of a batch: who, when, how fast, at which cost"),
         "batch list": ("tasks.batches", "list the batches and how far each is"),
         "batch open": ("tasks.batches", "open the batch a manifest describes: parts that own different files"),
@@ -80,7 +75,6 @@ _SECTIONS = {
         "resume": ("tasks.acts", "let it be taken again"),
         "cancel": ("tasks.acts", "take a task, a batch or a flow back"),
         "gate list": ("tasks.acts", "list what waits for your yes or no"),
-        "gate show": ("tasks.acts", "show a gate with its text and the code that answers it once"),
         "answer": ("tasks.acts", "say yes, no or your text to what waits for you, by its address or its code"),
     },
     "Agents": {
@@ -93,7 +87,6 @@ _SECTIONS = {
         "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),
         "token list": ("agents.tokens", "list the tokens, what each may do and when it was used"),
         "token withdraw": ("agents.tokens", "make a token worthless at once"),
-        "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),
     },
     "Git safety": {
         "safe-commit": ("git.commits", "commit exactly the named paths, whoever else works in this checkout"),
@@ -120,13 +113,11 @@ _SECTIONS = {
             "tasks.tidy",
             "forget what ended long ago, remove old snapshots and workspaces; says what first",
         ),
-        "prune": ("tasks.tidy", "forget the tasks that ended long ago, with their files (a dry run unless --execute)"),
         "database": (
             "supervisor.database",
             "show the relay's database, make its tables, give it roles with few rights",
         ),
         "database move": ("supervisor.database", "move the relay to another database, for example to Postgres"),
-        "database files": ("tasks.board", "rebuild the files under the home from the relay's rows"),
         "watchdog": ("supervisor.watchdog", "find silent sessions and due fan-ins, once or again and again"),
         "notify": ("supervisor.notify", "tell your chat, phone or program what happens: status, test, deliver"),
         "import": ("tool.imports", "move over from handoff-fanout: its live tasks, batches, measures and settings"),
@@ -134,17 +125,30 @@ _SECTIONS = {
             "agents.setup",
             "set up agents, hooks, tools, guard and snapshots on this machine; repairs, and --undo",
         ),
+        "setup service": ("supervisor.services", "let your system run the supervisor or the watchdog, or no longer"),
+        "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
+        "completion": ("tool.tool", "print the completion script for your shell"),
+        "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),
+        "demo": ("tool.demo", "show three sessions handing one feature on, in a scratch repository"),
+    },
+    HIDDEN: {
+        "generate": ("features.prompts", "print the prompt that writes spec, design and plan"),
+        "start": ("features.prompts", "print the prompt for the first working session; it makes what is missing"),
+        "spec": ("features.prompts", "print the prompt that writes SPEC.md"),
+        "design": ("features.prompts", "print the prompt that writes DESIGN.md"),
+        "tasks": ("features.prompts", "print the prompt that writes the plan"),
+        "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
+        "batch watch": ("batches.batch", "stay with a batch until its verdict"),
+        "gate show": ("tasks.acts", "show a gate with its text and the code that answers it once"),
+        "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),
+        "prune": ("tasks.tidy", "forget the tasks that ended long ago, with their files (a dry run unless --execute)"),
+        "database files": ("tasks.board", "rebuild the files under the home from the relay's rows"),
         "setup hooks": ("agents.hooks", "put handoff's hooks alone into an agent's settings, or take them out"),
         "setup instructions": (
             "agents.instructions",
             "tell agents about handoff in AGENTS.md and skills, or take that out",
         ),
-        "setup service": ("supervisor.services", "let your system run the supervisor or the watchdog, or no longer"),
-        "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
-        "completion": ("tool.tool", "print the completion script for your shell"),
-        "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),
         "version": ("tool.tool", "print the version"),
-        "demo": ("tool.demo", "show three sessions handing one feature on, in a scratch repository"),
     },
 }
 CATALOG = {
@@ -152,6 +156,7 @@ CATALOG = {
     for section, commands in _SECTIONS.items()
     for name, (module, text) in commands.items()
 }
+SHOWN = {name: entry for name, entry in CATALOG.items() if entry.section != HIDDEN}
 # Nouns: what each does when no verb is said. Their verbs are entries of two words, or nested in the command of that name.
 NOUNS = {
     "task": "list",

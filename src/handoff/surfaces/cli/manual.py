@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UsageError, UserError
-from handoff.surfaces.cli.catalog import CATALOG, NOUNS
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS, SHOWN
 
 FIRST = {
     "Look": {
@@ -52,7 +52,7 @@ def help_text(program: str) -> str:
     ]
     for group, commands in FIRST.items():
         lines += [group, *(f"  {name:<17} {text}" for name, text in commands.items())]
-    shown, known = sum(map(len, FIRST.values())), len({name.partition(" ")[0] for name in CATALOG})
+    shown, known = sum(map(len, FIRST.values())), len({name.partition(" ")[0] for name in SHOWN})
     return "\n".join(
         [
             *lines,
@@ -71,9 +71,9 @@ def every_command(program: str) -> str:
         "",
         "The relay between AI coding sessions: nothing lost, nobody's work swept up, done means checked.",
     ]
-    for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
+    for section in dict.fromkeys(entry.section for entry in SHOWN.values()):
         lines += ["", f"{section}:"]
-        lines += [f"  {name:<16} {entry.help}" for name, entry in CATALOG.items() if entry.section == section]
+        lines += [f"  {name:<16} {entry.help}" for name, entry in SHOWN.items() if entry.section == section]
     lines += [
         "",
         "Everywhere:",

@@ -1,4 +1,4 @@
-"""`batch example`, `batch run` and `batch watch`: from the manifest to the verdict, with real sessions of the scripted agent."""
+"""`batch example`, `batch run` and its older word `batch watch`: from the manifest to the verdict, with real sessions of the scripted agent."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_part_that_is_blocked_lets_nothing_land_and_can_be_tried_again_and_joi
     assert ground.subjects() == ["first"]
     ground.parts("api")
     ground.cli("retry", "login/api")
-    said = ground.cli("batch", "watch", "login").out
+    said = ground.cli("batch", "run", "login").out
     assert "2 of 2 parts landed" in said
     assert len(ground.subjects()) == 3
 
@@ -146,7 +146,7 @@ def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
     assert process.returncode == 130
     assert b"Batch login goes on" in out
     assert b"nothing was stopped" in out
-    assert b"handoff batch watch login" in out
+    assert b"handoff batch run login" in out
     trees = [one["tree"] for one in ground.cli("workspace", "list", "--json").json if "form" in one["name"]]
     Repo(trees[0]).write("src/form/go", "where its session can see it")
     assert "has landed" in ground.cli("batch", "watch", "login").out
@@ -163,7 +163,7 @@ def test_a_batch_that_nobody_works_for_any_more_says_how_to_go_on_with_the_agent
     process.communicate(timeout=60)
     ground.cli("work", "--stop")
     said = ground.cli("batch", "watch", "login", code=None)
-    assert "Let one work: handoff batch watch login --agents scripted\n" in said.err
+    assert "Let one work: handoff batch run login --agents scripted\n" in said.err
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
-"""`handoff batch example|run|watch`: work split over agents that own different files, from the manifest to the verdict."""
+"""`handoff batch example|run|report`: work split over agents that own different files, from the manifest to the verdict."""
 
 from __future__ import annotations
+
+import os
 
 from handoff.base.errors import UserError
 from handoff.base.markdown import number_of
@@ -28,28 +30,20 @@ EXAMPLES = """examples:
   handoff batch example > split.toml         a manifest with a word on every key
   handoff batch run split.toml --agents claude=2,codex
   handoff batch run split.toml --check       verify it and start nothing
-  handoff batch watch shop                   stay with a batch that runs, from any terminal
+  handoff batch run shop                     stay with a batch that runs, from any terminal
   handoff batch report shop --markdown       what came of it, as a page
 """
 
 
-_PR = "when everything has landed, push it and open a request with your gh or glab"
-
-
 def _run_arguments(parser: Parser) -> None:
-    parser.add_argument("manifest", metavar="MANIFEST", help="the manifest, TOML or JSON")
+    text = "the manifest, TOML or JSON; or a batch that was started, to stay with it again"
+    parser.add_argument("manifest", metavar="MANIFEST|BATCH", help=text)
     flag(parser, "--check", "verify the manifest and start nothing", dest="only_check")
     text = (
         "all: nothing lands until everything is green; in-order: each part as soon as it is green (default: as it says)"
     )
     option(parser, "--land", text, choices=(LAND_ALL, LAND_IN_ORDER))
-    flag(parser, "--pr", _PR)
-    serving_arguments(parser)
-
-
-def _watch_arguments(parser: Parser) -> None:
-    parser.add_argument("batch", metavar="BATCH", help="which batch")
-    flag(parser, "--pr", _PR)
+    flag(parser, "--pr", "when everything has landed, push it and open a request with your gh or glab")
     serving_arguments(parser)
 
 
@@ -79,6 +73,12 @@ def _example(ctx: Context, arguments: Namespace) -> int:
 
 def _run(ctx: Context, arguments: Namespace) -> int:
     project = find_project(ctx.app, name=arguments.project)
+    if not arguments.only_check and (os.path.isdir(arguments.manifest) or not os.path.exists(arguments.manifest)):
+        batch = _known(ctx, project, arguments.manifest)
+        if batch is not None:
+            if arguments.agents and batch.ended_at is None:
+                _serve(ctx, arguments, batch, _agents(ctx, arguments, ()))
+            return stay_with(ctx, arguments, batch)
     if arguments.agents:  # a wrong name, before checks are tried that may take minutes
         process.worker_settings(
             ctx.app, agents=_agents(ctx, arguments, ()), words=arguments.words, project=project.name
@@ -93,6 +93,16 @@ def _run(ctx: Context, arguments: Namespace) -> int:
         )
         return 0
     return go(ctx, arguments, project, verified)
+
+
+def _known(ctx: Context, project: Project, name: str) -> Batch | None:
+    """A batch that was started; nothing where the name can only mean a manifest."""
+    try:
+        return batches.find_batch(ctx.app, project, name)
+    except UserError:
+        if os.path.splitext(name)[1]:
+            return None
+        raise
 
 
 def tell_verified(ctx: Context, verified: VerifiedManifest) -> None:
@@ -163,17 +173,9 @@ def _serve(ctx: Context, arguments: Namespace, batch: Batch, agents: Sequence[st
         ctx.out.note(f"Supervisor {started.id} works in the background until the batch is over; its log: {started.log}")
 
 
-def _watch(ctx: Context, arguments: Namespace) -> int:
-    project = find_project(ctx.app, name=arguments.project)
-    batch = batches.find_batch(ctx.app, project, arguments.batch)
-    if arguments.agents and batch.ended_at is None:
-        _serve(ctx, arguments, batch, _agents(ctx, arguments, ()))
-    return stay_with(ctx, arguments, batch)
-
-
 COMMANDS = {
     "batch example": Command(no_arguments, _example),
     "batch run": Command(_run_arguments, _run, epilog=EXAMPLES),
-    "batch watch": Command(_watch_arguments, _watch),
+    "batch watch": Command(_run_arguments, _run),
     "batch report": Command(_report_arguments, report),
 }

@@ -231,7 +231,7 @@ def _tell_next(proposal: _Proposal) -> None:
     name, batch = proposal.task.label, proposal.verified.manifest.batch_id
     ctx.out.line(f"It waits for your word. The manifest: {proposal.path}")
     ctx.out.line(
-        f"  Go: {program} answer {name} yes && {program} batch watch {batch} --agents {proposal.arguments.agents}"
+        f"  Go: {program} answer {name} yes && {program} batch run {batch} --agents {proposal.arguments.agents}"
     )
     ctx.out.line(f"  Change it: {program} answer {name} yes --edit")
     ctx.out.line(f"  Plan again: {program} answer {name} no 'how instead' && {program} retry {name}")

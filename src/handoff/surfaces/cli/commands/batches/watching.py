@@ -111,7 +111,7 @@ def _unserved(ctx: Context, batch: Batch) -> str:
     known = ",".join(sorted({part.agent for part in (*found.parts, found.fan_in)} - {""}))
     return (
         f"no supervisor works for project {batch.project}. Let one work: "
-        f"{ctx.settings.program} batch watch {batch.id} --agents {known or 'NAME'}"
+        f"{ctx.settings.program} batch run {batch.id} --agents {known or 'NAME'}"
     )
 
 
@@ -194,7 +194,7 @@ def _tell_waiting(ctx: Context, found: BatchVerdict) -> None:
     _tell_blocked(ctx, found)
     if found.fan_in.word == "blocked":
         ctx.out.line(f"  Let it try again: {program} retry {found.fan_in.id}")
-    ctx.out.line(f"Nothing is lost. Stay with it again: {program} batch watch {found.batch.id}")
+    ctx.out.line(f"Nothing is lost. Stay with it again: {program} batch run {found.batch.id}")
 
 
 def _tell_blocked(ctx: Context, found: BatchVerdict) -> None:
@@ -208,7 +208,7 @@ def _tell_going_on(ctx: Context, found: BatchVerdict) -> None:
     names = f" ({', '.join(running)})" if running else ""
     ctx.out.line(f"You left; nothing was stopped: {number_of(len(running), 'part')} at work{names}.")
     ctx.out.line(
-        f"Come back: {program} batch watch {found.batch.id}. Hold it: {program} pause {found.batch.id}."
+        f"Come back: {program} batch run {found.batch.id}. Hold it: {program} pause {found.batch.id}."
         f" End it: {program} cancel {found.batch.id}"
     )
 

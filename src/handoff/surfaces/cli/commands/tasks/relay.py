@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from handoff.base.clock import age
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
@@ -10,8 +12,6 @@ from handoff.engine.tasks import current
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
-    import argparse
-
     from handoff.engine.tasks.current import CurrentClaim
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -92,14 +92,13 @@ _SUB_VERBS = ("complete", "calibration", "status")
 
 
 def _heartbeat_arguments(parser: Parser) -> None:
-    text = "nothing: a sign of life for the task held here; BATCH: keep its fan-in alive; complete BATCH; status BATCH; calibration [PROJECT]"
-    parser.add_argument("words", nargs="*", metavar="WORD", help=text)
+    # Batches of handoff-fanout are kept alive, completed and measured by this word too: complete, status, calibration.
+    parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
     _holder_arguments(parser)
     option(parser, "--lease SECONDS", "new length of the lease", 0.0)
-    option(parser, "--actual-minutes N", "complete: minutes the sessions took, if you know better", None, type=float)
-    text = "complete: accepted for older scripts; the speed-up is measured"
-    option(parser, "--amdahl-actual N", text, None, type=float)
-    option(parser, "--summary TEXT", "complete: what came of it")
+    option(parser, "--actual-minutes N", argparse.SUPPRESS, None, type=float)
+    option(parser, "--amdahl-actual N", argparse.SUPPRESS, None, type=float)
+    option(parser, "--summary TEXT", argparse.SUPPRESS)
 
 
 def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:

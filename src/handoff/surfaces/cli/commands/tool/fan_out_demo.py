@@ -67,11 +67,11 @@ def play(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
     files.write_atomic(words, _GREET.replace('"Hello"', '"Hello!"'))
     do("git commit -q -a -m 'Greet with an exclamation mark'")
     do("handoff answer greeter/guide yes")
-    do("handoff batch watch greeter 2>/dev/null")
+    do("handoff batch run greeter 2>/dev/null")
     out.line()
     do("git log --reverse --format='%h %s'")
     do("handoff batch report", limit=11)
     do("handoff batch report | grep -A 6 '^Conflicts'")
-    verdict = do("handoff batch watch greeter --json", show=False)
+    verdict = do("handoff batch run greeter --json", show=False)
     do("handoff work --stop", show=False)
     return '"verdict": "landed"' in verdict.text
