@@ -14,8 +14,7 @@ from handoff.board import gates, tokens
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
 from handoff.surfaces.api import routes
-from handoff.surfaces.api.server import Api, ApiLimits
-from handoff.surfaces.api.stream import Feed
+from handoff.surfaces.api.server import Api, ApiLimits, Feed
 
 FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 ACTS = {

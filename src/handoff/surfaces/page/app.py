@@ -1,20 +1,24 @@
-"""The page as one application: the guard around it, its routes, and where it is served."""
+"""The page as one application: the guard around it, its routes, its buttons, and where it is served."""
 
 from __future__ import annotations
 
 import os
+import secrets
+from collections import OrderedDict
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from handoff.base.errors import HandoffError
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.acts import Act
 from handoff.engine.app import App
-from handoff.surfaces.page import acts, mounts
+from handoff.surfaces.acting import ActResult, on_thread, perform_apart
+from handoff.surfaces.page import mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
 from handoff.surfaces.page.contents import KEYS, NAV, PAGES, Asked
 from handoff.surfaces.page.drawing import HERE, draw
@@ -41,7 +45,7 @@ class PageSite:
         self.settings, self.project, self.secure, self.clock = settings, project, secure, clock
         self.access = Access(App(settings, clock), project=project)
         self.live = LivePage(lambda: App(settings, clock), project=project)
-        self.acts = acts.Acts(settings, project=project)
+        self.acts = Acts(settings, project=project)
 
     def routes(self) -> list[Any]:
         return [
@@ -144,7 +148,7 @@ class PageSite:
                 project=self.project,
                 program=self.settings.program,
                 waiting=view.totals["needs you"] if view else 0,
-                results=acts.as_values(self.acts.result(request.query_params.get("result", ""))),
+                results=as_values(self.acts.result(request.query_params.get("result", ""))),
                 **{"of": "", **values},
             )
         )
@@ -202,3 +206,92 @@ def page_app(settings: Settings, listener: Listener, *, project: str = "", clock
         routes=site.routes(), lifespan=life, exception_handlers={HandoffError: site.on_error, 404: site.not_found}
     )
     return PageGuard(inner, access=site.access, names=place.every_name, refuse=site.refuse, log=log)
+
+
+# --- buttons -----------------------------------------------------------------------------------------------------
+
+
+_KEPT = 100
+_LONGEST = 4000
+
+
+ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "yes": ("answer", ("yes",), "reason"),
+    "no": ("answer", ("no",), "reason"),
+    "edit": ("answer", ("edit",), "text"),
+    "retry": ("retry", (), ""),
+    "cancel": ("cancel", (), "reason"),
+    "pause": ("pause", (), ""),
+    "resume": ("resume", (), ""),
+    "agent": ("agent retry", (), ""),
+    "seen": ("incident seen", (), ""),
+}
+"""Each button: its act, the words after the address, and the option that takes the text of the form."""
+COMMENT = "comment"
+NEEDS_TEXT = {
+    COMMENT: "Say what the next session is to mind.",
+    "no": "Say why: the next session reads it.",
+    "edit": "The text is empty: nothing was answered.",
+}
+HURTS = ("cancel",)
+"""What asks once more: its form has a box to tick."""
+
+
+class Acts:
+    """Runs what buttons ask for, and remembers for a while what came of it."""
+
+    def __init__(self, settings: Settings, *, project: str) -> None:
+        self._settings, self._project = settings, project
+        self._results: OrderedDict[str, list[ActResult]] = OrderedDict()
+
+    def result(self, name: str) -> list[ActResult]:
+        return self._results.get(name, [])
+
+    async def respond(self, request: Request) -> Response:
+        """Do it; a script is told at once, a browser without one is sent back to where it was."""
+        fields: list[tuple[str, str]] = request.scope[FORM]
+        form = dict(fields)
+        addresses = [value for name, value in fields if name == "of"]
+        try:
+            asked = [self._act(form, address) for address in addresses]
+            results = [await on_thread(perform_apart, self._settings, act) for act in asked]
+        except UserError as error:
+            results = [ActResult("", 2, error.message)]
+        if request.headers.get("accept", "").startswith("application/json"):
+            said = [{"command": one.command, "code": one.code, "text": _short(one)} for one in results]
+            return JSONResponse({"results": said})
+        name = secrets.token_urlsafe(8)
+        self._results[name] = results
+        while len(self._results) > _KEPT:
+            self._results.popitem(last=False)
+        back = form.get("back", "/")
+        back = back.partition("?")[0] if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
+        return RedirectResponse(f"{back}?result={name}", 303)
+
+    def _act(self, form: dict[str, str], address: str) -> Act:
+        act, text = form.get("act", ""), form.get("text", "").replace("\r\n", "\n").strip()
+        project, _, name = address.partition("/")
+        if (
+            act not in (*ACTS, COMMENT)
+            or not name
+            or name.startswith("-")
+            or (self._project and project not in ("", self._project))
+        ):
+            raise UserError("This page knows no such button.")
+        if act in NEEDS_TEXT and not text:
+            raise UserError(NEEDS_TEXT[act])
+        if act in HURTS and form.get("sure") != "yes":
+            raise UserError("Tick the box if you mean it: nothing was changed.")
+        if act == COMMENT:
+            return Act("task comment", (name, form.get("place", ""), text), {"quote": form.get("quote", "")}, project)
+        verb, words, option = ACTS[act]
+        return Act(verb, (name, *words), {option: text} if option and text else {}, project)
+
+
+def _short(one: ActResult) -> str:
+    return one.text.strip()[:_LONGEST] or "Done."
+
+
+def as_values(results: list[ActResult]) -> list[dict[str, Any]]:
+    """For a template."""
+    return [{"command": one.command, "good": one.code == 0, "text": _short(one)} for one in results]

@@ -15,7 +15,6 @@ from handoff.engine.features.overview import RUNNING
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.workspaces.undo import operations
 from handoff.surfaces.cli.commands.board import keys
-from handoff.surfaces.cli.commands.board.review import review_lines
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean
 
@@ -35,17 +34,13 @@ if TYPE_CHECKING:
 
         @property
         def size(self) -> Any: ...
-
         def perform(self, act: Act, *, then: Callable[[ActResult], None] | None = None) -> None: ...
-
         def run_command(self, words: list[str], *, page: str) -> None: ...
-
         def copy_to_clipboard(self, text: str) -> None: ...
-
         def suspend(self) -> AbstractContextManager[None]: ...
-
         def leave(self) -> None: ...
 
+    from handoff.engine.clients.review import TaskReview
 
 _PAGE = 10
 
@@ -368,3 +363,39 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "keys": _keys,
     "quit": lambda app: app.leave(),
 }
+
+
+# --- a review ----------------------------------------------------------------------------------------------------
+
+
+_DIFF_STYLES = {"+": "good", "-": "bad", "@": "moving"}
+
+
+def review_lines(found: TaskReview, question: str) -> tuple[list[tuple[str, str]], list[int]]:
+    """A review as lines, and where each file begins: what speaks against it comes first."""
+    lines: list[tuple[str, str]] = []
+    if found.gate is not None:
+        lines += [(f" {clean(question)}", "strong")]
+        lines += [(f" {clean(line)}", "") for line in found.gate.question.splitlines()[1:]]
+        lines += (
+            [("", ""), *((f"   {clean(line)}", "") for line in found.gate.subject.splitlines())]
+            if found.gate.subject
+            else []
+        )
+        if found.gate.state != "open":
+            lines.append((f" It was {found.gate.state} by {found.gate.answered_by or 'somebody'}.", "warn"))
+    lines += [("", ""), (" CHECKS", "strong")]
+    lines += [(f"   {clean(line)}", "good" if line.startswith("green") else "bad") for line in found.checks]
+    lines += [] if found.checks else [("   none was run for it yet", "dim")]
+    if found.weakened:
+        lines += [("", ""), (f" WEAKENED, SKIPPED OR REMOVED TESTS {len(found.weakened)}", "bad")]
+        lines += [(f"   {clean(line)}", "bad") for line in found.weakened]
+    lines += [("", ""), (f" FILES {len(found.files)}", "strong")]
+    lines += [(f"   {found.trouble}", "warn")] if found.trouble else []
+    lines += [(f"   {clean(one.path)}  +{one.added} -{one.removed}", "") for one in found.files]
+    starts = []
+    for one in found.files:
+        starts.append(len(lines) + 1)
+        lines += [("", ""), (f" {clean(one.path)}  +{one.added} -{one.removed}", "title")]
+        lines += [(f" {clean(line)}", _DIFF_STYLES.get(line[:1], "")) for line in one.lines]
+    return lines, starts

@@ -8,17 +8,21 @@ import sys
 from handoff.agents.scripted.player import SCRIPTS
 from handoff.base import files
 from handoff.base.errors import UserError
-from handoff.base.process import Completed, run
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.markdown import quoted
+from handoff.base.process import Completed, pass_through, run
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.surfaces.cli.command import Command, flag, number_of, option
 from handoff.surfaces.cli.commands.board.board import can_show
-from handoff.surfaces.cli.commands.tool import board_demo, demo_flow, fan_out_demo
+from handoff.surfaces.cli.commands.tool import demo_flow
 from handoff.surfaces.vocabulary import wants_ascii
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable, Mapping
 
+    from handoff.base.process import Completed
     from handoff.surfaces.cli.command import Context, Parser
+    from handoff.surfaces.cli.output import Output
 
 _REQUEST = "Count the words of a text file, so that an editor knows how long a text is."
 
@@ -90,7 +94,7 @@ def _play_board(ctx: Context, folder: str) -> int:
     scratch = _Scratch(ctx, folder)
     scratch.repo = os.path.join(folder, "shop")
     ctx.out.leave_screen()
-    return board_demo.play(ctx.out, scratch.repo, scratch.do, scratch.environment)
+    return play_board(ctx.out, scratch.repo, scratch.do, scratch.environment)
 
 
 def _play(ctx: Context, folder: str) -> int:
@@ -133,7 +137,7 @@ def _play(ctx: Context, folder: str) -> int:
     complete = demo_flow.play(out, scratch.repo, scratch.do) and complete
     out.line()
     calculator, scratch.repo = scratch.repo, os.path.join(folder, "greetings")
-    complete = fan_out_demo.play(out, scratch.repo, scratch.do) and complete
+    complete = play_fan_out(out, scratch.repo, scratch.do) and complete
     scratch.repo = calculator
     out.line()
     return _sum_up(ctx, scratch, complete, began)
@@ -186,6 +190,140 @@ def _show_prompt(ctx: Context, kind: str, text: str, wanted: tuple[str, ...]) ->
             for line in f"## {part}".splitlines():
                 if line.strip():
                     ctx.out.line(f"  prompt | {line}")
+
+
+# --- the board ---------------------------------------------------------------------------------------------------
+
+
+AT_ONCE = 3
+RED = "mail"  # its check is never green
+
+
+class DemoTask(Record):
+    """One task of the story: what it is told, what must come first, and what its agent says and does."""
+
+    name: str
+    brief: str
+    says: tuple[str, ...]
+    after: str = ""
+    asks: str = ""
+
+
+STORY = (
+    DemoTask("api", "Serve the routes.", ("The routes need a schema first.", "Writing api.py", "Running its check")),
+    DemoTask("db", "Store the orders.", ("Adding the table of orders", "Writing db.py")),
+    DemoTask("mail", "Send the mail.", ("Looking at mail.py", "The test is red and I cannot see why")),
+    DemoTask("cart", "Fill the cart.", ("Writing cart.py", "One old test contradicts the brief"), asks="Drop test_empty?"),
+    DemoTask("ui", "Draw the page.", ("Reading what the api gives", "Writing ui.py"), after="api"),
+    DemoTask("docs", "Write the manual.", ("Reading the code", "Writing docs.py"), after="ui"),
+)  # fmt: skip
+
+
+def play_board(out: Output, repo: str, do: Callable[..., Completed], environment: Mapping[str, str]) -> int:
+    """Write the tasks down, let scripted agents work on them, and show it on the board until the person leaves."""
+    files.make_folder(repo)
+    scripts = os.path.join(os.path.dirname(repo), "scripts")
+    files.make_folder(scripts)
+    home = environment["HANDOFF_HOME"]
+    files.make_folder(home, mode=0o700)
+    files.write_atomic(os.path.join(home, "config.toml"), "max_attempts = 1\n")  # what is red is seen at once
+    do("git init -q && echo 'A shop' > README.md && git add . && git commit -q -m first", show=False)
+    for task in STORY:
+        files.write_atomic(os.path.join(scripts, f"{task.name}.toml"), script(task))
+        after = f" --after {task.after}" if task.after else ""
+        check = "false" if task.name == RED else f"test -s {task.name}.py"
+        line = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
+        done = do(line, show=False)
+        if done.code:
+            out.error(f"{line} failed: {done.text}")
+            return 1
+    out.line(
+        "Six tasks, three scripted agents at once. On the board: a answers, l reads along, ? shows the keys, q leaves."
+    )
+    program = os.path.join(os.path.dirname(repo), ".bin", "handoff")
+    words = [program, "-C", repo, "work", "--agent", "scripted", "--max", str(AT_ONCE), "--"]
+    code = pass_through([*words, os.path.join(scripts, "{task}.toml")], environment=environment)
+    out.line()
+    do("handoff work --stop", show=False)
+    do("handoff")
+    return code
+
+
+def script(task: DemoTask) -> str:
+    """What the agent of a task does: it takes its time, so that there is something to see."""
+    acts = [f"[[act]]\nsay = {_text(line)}\n\n[[act]]\nsleep = 2\n" for line in task.says]
+    acts.append(f"[[act]]\nwrite = {_text(task.name + '.py')}\ntext = {_text(task.brief)}\n")
+    if task.asks:
+        acts.append(f"[[act]]\nrun = {_text(f'handoff task ask {chr(39)}{task.asks}{chr(39)}')}\nmay_fail = true\n")
+    return "\n".join(acts)
+
+
+def _text(words: str) -> str:
+    return '"' + words.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# --- the fan-out -------------------------------------------------------------------------------------------------
+
+
+_MANIFEST = """schema_version = 2
+batch_id = "greeter"
+fan_in_task = "greeter-join"
+split_rationale = "Greet people, also loudly"
+check = '''{python} -c "from greeter.shout import shout; assert shout('you') == 'HELLO, YOU!'"'''
+
+[amdahl_estimate]
+estimated_speedup = 2.0
+serial_minutes = 2
+
+[[sub_tasks]]
+id = "words"
+brief = "In greeter/words.py let greet(name) return 'Hello, NAME'."
+estimated_minutes = 5
+file_ownership = [{{ type = "exact", path = "greeter/words.py" }}]
+check = '''{python} -c "from greeter.words import greet; assert greet('you').startswith('Hello, you')"'''
+
+[[sub_tasks]]
+id = "shout"
+brief = "Write greeter/shout.py: shout(name) greets in capitals, with the words of greeter.words."
+estimated_minutes = 5
+file_ownership = [{{ type = "exact", path = "greeter/shout.py" }}]
+check = "{python} -m py_compile greeter/shout.py"
+
+[[sub_tasks]]
+id = "guide"
+brief = "Write docs/guide.md: how to greet."
+estimated_minutes = 5
+file_ownership = [{{ type = "prefix", path = "docs/" }}]
+check = "test -s docs/guide.md"
+"""
+
+_GREET = 'def greet(name):\n    return "Hello"\n'
+
+
+def play_fan_out(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
+    """One batch from its manifest to its verdict; whether everything landed."""
+    files.make_folder(os.path.join(repo, "greeter"))
+    files.write_atomic(os.path.join(repo, "greeter", "__init__.py"), '"""Greetings."""\n')
+    words = os.path.join(repo, "greeter", "words.py")
+    files.write_atomic(words, _GREET)
+    files.write_atomic(os.path.join(repo, ".gitignore"), "__pycache__/\n")
+    files.write_atomic(os.path.join(repo, "split.toml"), _MANIFEST.format(python=sys.executable))
+    do("git init -q && git add . && git commit -q -m 'a curt greeter'", show=False)
+    out.line("7. A batch: three agents side by side, one verified series of commits", "title")
+    scripts = os.path.join(SCRIPTS, "greeter", "{task}-{attempt}.toml").replace("{task}", "{part}")
+    do(f"handoff batch run split.toml --agents scripted=3 --with {quoted(scripts)} 2>/dev/null")
+    out.line("  (the person changes the very line that an agent has changed, commits it, answers, and stays)", "dim")
+    files.write_atomic(words, _GREET.replace('"Hello"', '"Hello!"'))
+    do("git commit -q -a -m 'Greet with an exclamation mark'")
+    do("handoff answer greeter/guide yes")
+    do("handoff batch run greeter 2>/dev/null")
+    out.line()
+    do("git log --reverse --format='%h %s'")
+    do("handoff batch report", limit=11)
+    do("handoff batch report | grep -A 6 '^Conflicts'")
+    verdict = do("handoff batch run greeter --json", show=False)
+    do("handoff work --stop", show=False)
+    return '"verdict": "landed"' in verdict.text
 
 
 COMMANDS = {"demo": Command(_arguments, _demo, shows=False)}
