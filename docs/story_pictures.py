@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from picture import PROMPT, as_svg, quiet, record, scratch_environment, write
 
 from handoff.agents.scripted.player import SCRIPTS
-from handoff.surfaces.cli.commands.tool.demo_flow import write_project
+from handoff.surfaces.cli.commands.tool.demo import CALCULATOR, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def _fixed(shown: str) -> str:
 
 
 def _cheated(folder: str, environment: dict[str, str]) -> None:
-    write_project(folder)
+    write_files(folder, CALCULATOR)
     quiet("git init -q -b main && git add . && git commit -q -m 'an empty calculator'", folder, environment)
     quiet(f"handoff flow start tdd --id calculator --agent scripted --request '{REQUEST}'", folder, environment)
     word = os.path.join(SCRIPTS, "tdd", "{task}-{attempt}.toml")

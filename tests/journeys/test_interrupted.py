@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from handoff.base.clock import SystemClock
-from handoff.surfaces.cli.commands.tool.demo_flow import write_project
+from handoff.surfaces.cli.commands.tool.demo import CALCULATOR, write_files
 from scripts import processes_with
 
 SLOW = '[[act]]\nrun = "exec sleep {seconds}"\n'
@@ -27,7 +27,7 @@ def test_an_interrupted_session_is_ended_with_a_word_and_its_task_is_free_again(
     with open(script, "w", encoding="utf-8") as file:
         file.write(SLOW.format(seconds=seconds))
     if kind == "flow":
-        write_project(repo.path)
+        write_files(repo.path, CALCULATOR)
         repo.commit("first")
         cli("flow", "start", "tdd", "--id", "calc", "--agent", "scripted", "--request", "A calculator.")
         process = cli.start("flow", "step", "calc", "--all", f"--with={script}", preexec_fn=_in_front)

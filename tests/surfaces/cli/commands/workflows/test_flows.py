@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from handoff.base.clock import SystemClock
-from handoff.surfaces.cli.commands.tool.demo_flow import SCRIPTS, write_project
+from handoff.surfaces.cli.commands.tool.demo import CALCULATOR, SCRIPTS, write_files
 from sandbox import Cli, Repo
 
 TDD = os.path.join(SCRIPTS, "tdd")
@@ -27,7 +27,7 @@ SUBJECTS = [
 def calculator(tmp_path):
     """The demo's project, with the packaged scripts for it."""
     repo = Repo.create(str(tmp_path / "calculator"), commit=False)
-    write_project(repo.path)
+    write_files(repo.path, CALCULATOR)
     repo.commit("first")
     cli = Cli(repo.path)
     cli("flow", "start", "tdd", "--id", "calculator", "--agent", "scripted", "--request", "A calculator.")

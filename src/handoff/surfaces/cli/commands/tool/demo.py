@@ -1,4 +1,8 @@
-"""`demo`: a real feature in a scratch repository, carried over three sessions by the scripted agent."""
+"""`demo`: four stories in scratch repositories, played by the scripted agent with real commands.
+
+A feature over three sessions; a calculator by test-driven development, with sessions that try to cheat; a batch of three agents of
+which one dies, one trespasses and one asks; and, with `--board`, a small shop built before the person's eyes on the real board.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,15 @@ from handoff.base.process import Completed, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.surfaces.cli.command import Command, flag, number_of, option
 from handoff.surfaces.cli.commands.board.board import can_show
-from handoff.surfaces.cli.commands.tool import demo_flow
 from handoff.surfaces.vocabulary import wants_ascii
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from handoff.base.process import Completed
     from handoff.surfaces.cli.command import Context, Parser
-    from handoff.surfaces.cli.output import Output
 
-_REQUEST = "Count the words of a text file, so that an editor knows how long a text is."
+_GOAL = "Count the words of a text file, so that an editor knows how long a text is."
 
 
 def _arguments(parser: Parser) -> None:
@@ -40,9 +41,8 @@ class _Scratch:
     def __init__(self, ctx: Context, folder: str) -> None:
         self.out, self.folder = ctx.out, folder
         bin_folder = os.path.join(folder, ".bin")
-        self.repo = os.path.join(folder, "words")
-        for path in (bin_folder, self.repo):
-            files.make_folder(path)
+        self.repo = ""
+        files.make_folder(bin_folder)
         launcher = f'#!/bin/sh\nexec "{sys.executable}" -m handoff.surfaces.cli.main "$@"\n'
         files.write_atomic(os.path.join(bin_folder, "handoff"), launcher, mode=0o755)
         settings = {
@@ -64,6 +64,12 @@ class _Scratch:
             "[user]\n\tname = A person\n\temail = person@example.invalid\n[init]\n\tdefaultBranch = main\n",
         )
 
+    def begin(self, name: str, contents: Mapping[str, str], message: str = "first") -> None:
+        """Go on in a new repository with one commit of these files."""
+        self.repo = os.path.join(self.folder, name)
+        write_files(self.repo, contents)
+        self.do(f"git init -q && git add . && git commit -q -m '{message}'", show=False)
+
     def do(self, command: str, *, show: bool = True, limit: int = 0) -> Completed:
         if show:
             self.out.line(f"$ {command}", "strong")
@@ -75,6 +81,14 @@ class _Scratch:
             if limit and len(lines) > limit:
                 self.out.line(f"  ... {len(lines) - limit} more lines", "dim")
         return done
+
+
+def write_files(folder: str, contents: Mapping[str, str]) -> None:
+    """Files by their paths in a folder, as a project has them before anybody works on it."""
+    for name, text in contents.items():
+        path = os.path.join(folder, name)
+        files.make_folder(os.path.dirname(path))
+        files.write_atomic(path, text)
 
 
 def _demo(ctx: Context, arguments: Namespace) -> int:
@@ -90,21 +104,14 @@ def _demo(ctx: Context, arguments: Namespace) -> int:
         return play(ctx, folder)
 
 
-def _play_board(ctx: Context, folder: str) -> int:
-    scratch = _Scratch(ctx, folder)
-    scratch.repo = os.path.join(folder, "shop")
-    ctx.out.leave_screen()
-    return play_board(ctx.out, scratch.repo, scratch.do, scratch.environment)
-
-
 def _play(ctx: Context, folder: str) -> int:
     scratch, out, began = _Scratch(ctx, folder), ctx.out, ctx.app.clock.monotonic()
-    scratch.do("git init -q && echo 'A small project' > README.md && git add . && git commit -q -m first", show=False)
+    scratch.begin("words", {"README.md": "A small project\n"})
     out.line("1. A person says what they want", "title")
     scratch.do("handoff init word-count", limit=1)
     request = os.path.join(scratch.repo, ".handoff/current/FEATURE.md")
-    files.write_atomic(request, f"# Feature: word-count\n\n## Goal\n{_REQUEST}\n")
-    out.line(f"  (the person writes the goal: {_REQUEST})", "dim")
+    files.write_atomic(request, f"# Feature: word-count\n\n## Goal\n{_GOAL}\n")
+    out.line(f"  (the person writes the goal: {_GOAL})", "dim")
     scratch.do("handoff ignore", show=False)
     scenes = (
         ("2. Session one plans and does the first step", "generate", ("Goal", "Git")),
@@ -133,11 +140,10 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.do("cat .handoff/current/STATE.md | grep '\\[x\\]'", limit=3)
     complete = "plan: complete" in status.text
     out.line()
-    scratch.repo = os.path.join(folder, "calculator")
-    complete = demo_flow.play(out, scratch.repo, scratch.do) and complete
+    complete = _play_flow(scratch) and complete
+    calculator = scratch.repo
     out.line()
-    calculator, scratch.repo = scratch.repo, os.path.join(folder, "greetings")
-    complete = play_fan_out(out, scratch.repo, scratch.do) and complete
+    complete = _play_batch(scratch) and complete
     scratch.repo = calculator
     out.line()
     return _sum_up(ctx, scratch, complete, began)
@@ -192,78 +198,46 @@ def _show_prompt(ctx: Context, kind: str, text: str, wanted: tuple[str, ...]) ->
                     ctx.out.line(f"  prompt | {line}")
 
 
-# --- the board ---------------------------------------------------------------------------------------------------
+# --- the calculator, by test-driven development
+
+_REQUEST = "A calculator that adds, subtracts and divides two numbers."
+_START = """import unittest
+
+import calculator
 
 
-AT_ONCE = 3
-RED = "mail"  # its check is never green
+class Start(unittest.TestCase):
+    def test_it_says_what_it_is(self):
+        self.assertTrue(calculator.__doc__)
+"""
+CALCULATOR = {
+    "calculator.py": '"""A calculator."""\n',
+    "tests/__init__.py": "",
+    "tests/test_start.py": _START,
+    ".gitignore": "__pycache__/\n",
+}
+"""The project before anybody works on it."""
 
 
-class DemoTask(Record):
-    """One task of the story: what it is told, what must come first, and what its agent says and does."""
-
-    name: str
-    brief: str
-    says: tuple[str, ...]
-    after: str = ""
-    asks: str = ""
-
-
-STORY = (
-    DemoTask("api", "Serve the routes.", ("The routes need a schema first.", "Writing api.py", "Running its check")),
-    DemoTask("db", "Store the orders.", ("Adding the table of orders", "Writing db.py")),
-    DemoTask("mail", "Send the mail.", ("Looking at mail.py", "The test is red and I cannot see why")),
-    DemoTask("cart", "Fill the cart.", ("Writing cart.py", "One old test contradicts the brief"), asks="Drop test_empty?"),
-    DemoTask("ui", "Draw the page.", ("Reading what the api gives", "Writing ui.py"), after="api"),
-    DemoTask("docs", "Write the manual.", ("Reading the code", "Writing docs.py"), after="ui"),
-)  # fmt: skip
-
-
-def play_board(out: Output, repo: str, do: Callable[..., Completed], environment: Mapping[str, str]) -> int:
-    """Write the tasks down, let scripted agents work on them, and show it on the board until the person leaves."""
-    files.make_folder(repo)
-    scripts = os.path.join(os.path.dirname(repo), "scripts")
-    files.make_folder(scripts)
-    home = environment["HANDOFF_HOME"]
-    files.make_folder(home, mode=0o700)
-    files.write_atomic(os.path.join(home, "config.toml"), "max_attempts = 1\n")  # what is red is seen at once
-    do("git init -q && echo 'A shop' > README.md && git add . && git commit -q -m first", show=False)
-    for task in STORY:
-        files.write_atomic(os.path.join(scripts, f"{task.name}.toml"), script(task))
-        after = f" --after {task.after}" if task.after else ""
-        check = "false" if task.name == RED else f"test -s {task.name}.py"
-        line = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
-        done = do(line, show=False)
-        if done.code:
-            out.error(f"{line} failed: {done.text}")
-            return 1
-    out.line(
-        "Six tasks, three scripted agents at once. On the board: a answers, l reads along, ? shows the keys, q leaves."
-    )
-    program = os.path.join(os.path.dirname(repo), ".bin", "handoff")
-    words = [program, "-C", repo, "work", "--agent", "scripted", "--max", str(AT_ONCE), "--"]
-    code = pass_through([*words, os.path.join(scripts, "{task}.toml")], environment=environment)
+def _play_flow(scratch: _Scratch) -> bool:
+    """Four cycles; whether the flow came to its end."""
+    out, do = scratch.out, scratch.do
+    scratch.begin("calculator", CALCULATOR, "an empty calculator")
+    out.line("6. A workflow: test-driven, each phase a fresh session that cannot do the others' work", "title")
+    do(f"handoff flow start tdd --id calculator --agent scripted --request '{_REQUEST}' 2>/dev/null", limit=1)
+    word = os.path.join(SCRIPTS, "tdd", "{task}-{attempt}.toml")
+    out.line("  (the scripted sessions work, and three of them cheat; this takes some seconds)", "dim")
+    do(f"handoff flow step calculator --all --with {word!r}", show=False)
+    log = do("handoff log calculator")
     out.line()
-    do("handoff work --stop", show=False)
-    do("handoff")
-    return code
+    do("git log --reverse --format='%h %s' main..handoff/calculator")
+    do("git show handoff/calculator:test-list.md | tail -4")
+    do("handoff log --git handoff/calculator", limit=6)
+    state = do("handoff show calculator --json", show=False)
+    return '"state": "done"' in state.text and log.text.count("refused") >= 3  # noqa: PLR2004 - three cheats
 
 
-def script(task: DemoTask) -> str:
-    """What the agent of a task does: it takes its time, so that there is something to see."""
-    acts = [f"[[act]]\nsay = {_text(line)}\n\n[[act]]\nsleep = 2\n" for line in task.says]
-    acts.append(f"[[act]]\nwrite = {_text(task.name + '.py')}\ntext = {_text(task.brief)}\n")
-    if task.asks:
-        acts.append(f"[[act]]\nrun = {_text(f'handoff task ask {chr(39)}{task.asks}{chr(39)}')}\nmay_fail = true\n")
-    return "\n".join(acts)
-
-
-def _text(words: str) -> str:
-    return '"' + words.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-# --- the fan-out -------------------------------------------------------------------------------------------------
-
+# --- three agents side by side
 
 _MANIFEST = """schema_version = 2
 batch_id = "greeter"
@@ -300,20 +274,21 @@ check = "test -s docs/guide.md"
 _GREET = 'def greet(name):\n    return "Hello"\n'
 
 
-def play_fan_out(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
+def _play_batch(scratch: _Scratch) -> bool:
     """One batch from its manifest to its verdict; whether everything landed."""
-    files.make_folder(os.path.join(repo, "greeter"))
-    files.write_atomic(os.path.join(repo, "greeter", "__init__.py"), '"""Greetings."""\n')
-    words = os.path.join(repo, "greeter", "words.py")
-    files.write_atomic(words, _GREET)
-    files.write_atomic(os.path.join(repo, ".gitignore"), "__pycache__/\n")
-    files.write_atomic(os.path.join(repo, "split.toml"), _MANIFEST.format(python=sys.executable))
-    do("git init -q && git add . && git commit -q -m 'a curt greeter'", show=False)
+    out, do = scratch.out, scratch.do
+    contents = {
+        "greeter/__init__.py": '"""Greetings."""\n',
+        "greeter/words.py": _GREET,
+        ".gitignore": "__pycache__/\n",
+        "split.toml": _MANIFEST.format(python=sys.executable),
+    }
+    scratch.begin("greetings", contents, "a curt greeter")
     out.line("7. A batch: three agents side by side, one verified series of commits", "title")
     scripts = os.path.join(SCRIPTS, "greeter", "{task}-{attempt}.toml").replace("{task}", "{part}")
     do(f"handoff batch run split.toml --agents scripted=3 --with {quoted(scripts)} 2>/dev/null")
     out.line("  (the person changes the very line that an agent has changed, commits it, answers, and stays)", "dim")
-    files.write_atomic(words, _GREET.replace('"Hello"', '"Hello!"'))
+    files.write_atomic(os.path.join(scratch.repo, "greeter", "words.py"), _GREET.replace('"Hello"', '"Hello!"'))
     do("git commit -q -a -m 'Greet with an exclamation mark'")
     do("handoff answer greeter/guide yes")
     do("handoff batch run greeter 2>/dev/null")
@@ -324,6 +299,74 @@ def play_fan_out(out: Output, repo: str, do: Callable[..., Completed]) -> bool:
     verdict = do("handoff batch run greeter --json", show=False)
     do("handoff work --stop", show=False)
     return '"verdict": "landed"' in verdict.text
+
+
+# --- the shop, on the board
+
+_AT_ONCE = 3
+_RED = "mail"  # its check is never green
+
+
+class _DemoTask(Record):
+    """One task of the story: what it is told, what must come first, and what its agent says and does."""
+
+    name: str
+    brief: str
+    says: tuple[str, ...]
+    after: str = ""
+    asks: str = ""
+
+
+_STORY = (
+    _DemoTask("api", "Serve the routes.", ("The routes need a schema first.", "Writing api.py", "Running its check")),
+    _DemoTask("db", "Store the orders.", ("Adding the table of orders", "Writing db.py")),
+    _DemoTask("mail", "Send the mail.", ("Looking at mail.py", "The test is red and I cannot see why")),
+    _DemoTask("cart", "Fill the cart.", ("Writing cart.py", "One old test contradicts the brief"), asks="Drop test_empty?"),
+    _DemoTask("ui", "Draw the page.", ("Reading what the api gives", "Writing ui.py"), after="api"),
+    _DemoTask("docs", "Write the manual.", ("Reading the code", "Writing docs.py"), after="ui"),
+)  # fmt: skip
+
+
+def _play_board(ctx: Context, folder: str) -> int:
+    """Write the tasks down, let scripted agents work on them, and show it on the board until the person leaves."""
+    scratch, scripts = _Scratch(ctx, folder), os.path.join(folder, "scripts")
+    out, do, home = ctx.out, scratch.do, scratch.environment["HANDOFF_HOME"]
+    out.leave_screen()
+    files.make_folder(home, mode=0o700)
+    files.write_atomic(os.path.join(home, "config.toml"), "max_attempts = 1\n")  # what is red is seen at once
+    scratch.begin("shop", {"README.md": "A shop\n"})
+    write_files(scripts, {f"{task.name}.toml": _script(task) for task in _STORY})
+    for task in _STORY:
+        after = f" --after {task.after}" if task.after else ""
+        check = "false" if task.name == _RED else f"test -s {task.name}.py"
+        line = f"handoff dump --task {task.name} --next '{task.brief}' --owns {task.name}.py --check '{check}'{after}"
+        done = do(line, show=False)
+        if done.code:
+            out.error(f"{line} failed: {done.text}")
+            return 1
+    out.line(
+        "Six tasks, three scripted agents at once. On the board: a answers, l reads along, ? shows the keys, q leaves."
+    )
+    program = os.path.join(folder, ".bin", "handoff")
+    words = [program, "-C", scratch.repo, "work", "--agent", "scripted", "--max", str(_AT_ONCE), "--"]
+    code = pass_through([*words, os.path.join(scripts, "{task}.toml")], environment=scratch.environment)
+    out.line()
+    do("handoff work --stop", show=False)
+    do("handoff")
+    return code
+
+
+def _script(task: _DemoTask) -> str:
+    """What the agent of a task does: it takes its time, so that there is something to see."""
+    acts = [f"[[act]]\nsay = {_text(line)}\n\n[[act]]\nsleep = 2\n" for line in task.says]
+    acts.append(f"[[act]]\nwrite = {_text(task.name + '.py')}\ntext = {_text(task.brief)}\n")
+    if task.asks:
+        acts.append(f"[[act]]\nrun = {_text(f'handoff task ask {chr(39)}{task.asks}{chr(39)}')}\nmay_fail = true\n")
+    return "\n".join(acts)
+
+
+def _text(words: str) -> str:
+    return '"' + words.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 COMMANDS = {"demo": Command(_arguments, _demo, shows=False)}
