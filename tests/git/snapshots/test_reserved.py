@@ -7,7 +7,7 @@ import os
 import pytest
 
 from handoff.git.commits.phases import FlowCheckout
-from handoff.git.plumbing.reserved import is_reserved
+from handoff.git.plumbing.beneath import is_reserved
 from relay import app
 from sandbox import Repo
 from snapshot_archive import tree_facts

@@ -21,8 +21,7 @@ from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.snapshots.location import find_place
-from handoff.git.workspaces.dependencies import link_dependency
-from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.dependencies import copy_included, link_dependency
 from handoff.git.workspaces.scratch import Changed, Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 

@@ -17,8 +17,8 @@ from handoff.git.plumbing.untrusted import check_clone, is_clone
 from handoff.git.snapshots import modes as rights
 from handoff.git.snapshots import plans
 from handoff.git.snapshots import restore as restoring
-from handoff.git.snapshots.index import put_index
 from handoff.git.snapshots.location import MAIN, Location, find_place
+from handoff.git.snapshots.restore import put_index
 from handoff.git.snapshots.retention import faults
 from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots, take
 

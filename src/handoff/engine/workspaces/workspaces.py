@@ -26,7 +26,7 @@ from handoff.git.snapshots.location import MAIN, Location
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
-from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.dependencies import copy_included
 from handoff.git.workspaces.inner import inner_work
 from handoff.git.workspaces.kinds import Cloned, isolation, remove_tree
 from handoff.git.workspaces.scratch import drop_slot, idle_slots

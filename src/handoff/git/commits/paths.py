@@ -127,7 +127,7 @@ def _refuse_reserved(path: bytes) -> None:
     """What some disk takes for `.git` would be git's own folder in the checkout of whoever has such a disk."""
     if path.isascii() and b"git" not in path.lower() and b"~" not in path:
         return
-    from handoff.git.plumbing.reserved import is_reserved
+    from handoff.git.plumbing.beneath import is_reserved
 
     if is_reserved(os.fsdecode(path)):
         raise UserError(

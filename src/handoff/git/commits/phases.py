@@ -8,7 +8,7 @@ from handoff.base.errors import UserError
 from handoff.base.files import remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import Git, git_failure, read_text, untrusted
-from handoff.git.plumbing.reserved import is_reserved
+from handoff.git.plumbing.beneath import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.git.landing.members import many_differences
 from handoff.git.landing.python_facts import PythonFacts, facts_of, twice_defined
 from handoff.git.landing.rules.made_files import is_made
-from handoff.git.landing.rules.numbers import number_prefix
+from handoff.git.landing.rules.python import number_prefix
 from handoff.git.plumbing.objects import POINTER, fetch
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.git.plumbing.beneath import is_reserved
 from handoff.git.plumbing.objects import LINK, POINTER, Difference, Entry, differences, fetch
-from handoff.git.plumbing.reserved import is_reserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

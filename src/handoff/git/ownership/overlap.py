@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.ownership.index import GlobIndex
 from handoff.git.ownership.intersection import meeting
-from handoff.git.ownership.patterns import EXACT, GLOB, Rule, bases, beginning, ending, fixed_head
+from handoff.git.ownership.patterns import EXACT, GLOB, GlobIndex, Rule, bases, beginning, ending, fixed_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,8 +6,19 @@ import os
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.ownership.index import GlobIndex
-from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, Deep, Fold, Rule, bases, read, regex, to_bytes
+from handoff.git.ownership.patterns import (
+    EXACT,
+    GLOB,
+    PREFIX,
+    Deep,
+    Fold,
+    GlobIndex,
+    Rule,
+    bases,
+    read,
+    regex,
+    to_bytes,
+)
 
 if TYPE_CHECKING:
     import re

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from handoff.checks.commands import Verdict, check_environment, run_check
 from handoff.engine.proof.sandboxes import with_dependencies
-from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.dependencies import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 

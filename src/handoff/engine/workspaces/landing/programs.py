@@ -14,13 +14,12 @@ from handoff.base.process import find
 from handoff.checks.commands import NOT_STARTED, check_environment, run_check
 from handoff.engine.proof.sandboxes import sandbox_of_workspace
 from handoff.git.landing.conflicts import key_of, remember
-from handoff.git.landing.rules.formatters import formatters_for
-from handoff.git.landing.rules.made_files import tool_of
+from handoff.git.landing.rules.made_files import formatters_for, tool_of
 from handoff.git.landing.settle import BY_PROGRAM, Left, Proposal, has_marks
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, Entry, differences
-from handoff.git.workspaces.include import copy_included
+from handoff.git.workspaces.dependencies import copy_included
 from handoff.git.workspaces.scratch import Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict, Wrap
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.rules.formatters import Formatter
-    from handoff.git.landing.rules.made_files import LockTool
+    from handoff.git.landing.rules.made_files import Formatter, LockTool
     from handoff.git.landing.settle import FileSides, Way
 
 _LOCK_SECONDS = 180.0

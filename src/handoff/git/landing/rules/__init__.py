@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from handoff.git.landing.rules.additions import merge_lines
-from handoff.git.landing.rules.line_ends import merge_line_ends
+from handoff.git.landing.rules.additions import merge_line_ends, merge_lines
 from handoff.git.landing.rules.made_files import is_made
 from handoff.git.landing.rules.python import merge_python
 from handoff.git.landing.settle import Proposal, has_marks
