@@ -11,7 +11,6 @@ import pytest
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
-from handoff.board.sessions import expenses
 from handoff.board.tasks import tasks
 from handoff.store import database as store
 from handoff.store import migrate
@@ -24,8 +23,8 @@ BROKEN = NEXT._replace(text=NEXT.text + "\nALTER TABLE ghost ADD COLUMN x TEXT;"
 CHANGED = "was upgraded while"
 
 
-def reopen(place, *more, until=migrate.VERSION):
-    steps = [*migrate.load_steps()[:until], *more]
+def reopen(place, *more):
+    steps = [*migrate.load_steps(), *more]
     if place.kind == "sqlite":
         opened = SqliteDatabase(place.url.removeprefix("sqlite:///"), clock=SystemClock(), steps=steps)
     else:
@@ -64,9 +63,31 @@ def backups(place):
     return glob.glob(place.url.removeprefix("sqlite:///") + ".backup-*")
 
 
+def make_oldest(place):
+    """A database as the oldest handoff that can be upgraded made it, with one task."""
+    with open(os.path.join(os.path.dirname(__file__), f"schema-{migrate.OLDEST}.sql"), encoding="utf-8") as file:
+        made = migrate.statements(file.read())
+    if place.kind == "sqlite":
+        path = place.url.removeprefix("sqlite:///")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        connection = sqlite3.connect(path)
+        for statement in (*made, f"PRAGMA user_version = {migrate.OLDEST}"):
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
+        return
+    with psycopg.connect(place.url) as connection:
+        connection.execute("CREATE SCHEMA handoff")
+        connection.execute("SET search_path TO handoff")
+        for statement in made:
+            connection.execute(in_postgres_words(statement))
+        connection.execute("CREATE TABLE schema_version (version BIGINT NOT NULL)")
+        connection.execute(f"INSERT INTO schema_version VALUES ({migrate.OLDEST})".encode())
+
+
 def test_the_steps_are_numbered_without_gaps_and_the_last_is_today():
     numbers = [step.number for step in migrate.load_steps()]
-    assert numbers == list(range(1, migrate.VERSION + 1))
+    assert numbers == list(range(migrate.OLDEST + 1, migrate.VERSION + 1))
 
 
 def without_blanks(rows):
@@ -74,7 +95,9 @@ def without_blanks(rows):
     return [(kind, name, "".join((text or "").split())) for kind, name, text in rows]
 
 
-def test_schema_sql_is_what_the_migrations_add_up_to(place):
+@pytest.mark.parametrize("begin", [make_oldest, lambda _place: None], ids=["oldest", "new"])
+def test_schema_sql_is_what_the_migrations_add_up_to(place, begin):
+    begin(place)
     place.open()
     if place.kind == "sqlite":
         today = sqlite3.connect(":memory:")
@@ -136,16 +159,14 @@ def test_an_older_database_is_migrated_with_its_rows_and_a_backup(place):
         tasks.add(old, project="shop", id="too-old", brief="x")
 
 
-def test_what_was_spent_before_tokens_were_kept_stays_and_finds_its_task(place):
-    reopen(place, until=17)
-    raw(place, "INSERT INTO expense (session, project, agent, money, at) VALUES ('s1', 'shop', 'claude', 0.5, 1.0)")
-    raw(
-        place,
-        "INSERT INTO event (at, kind, project, task, task_id, session, fence, body)"
-        " VALUES (1.0, 'task.claimed', 'shop', 7, 'login', 's1', 1, '{}')",
-    )
-    (spent,) = expenses.by_agent(place.open(), task=7)
-    assert (spent.agent, spent.money, spent.unknown, spent.output) == ("claude", 0.5, 0, 0)
+def test_a_database_of_an_early_schema_is_refused_and_left_alone(place):
+    tasks.add(place.open(), project="shop", id="login", brief="x")
+    set_version(place, migrate.OLDEST - 1)
+    with pytest.raises(UserError, match=f"early handoff .schema {migrate.OLDEST - 1}; this one begins at") as caught:
+        place.open()
+    assert "HANDOFF_HOME" in caught.value.hint
+    set_version(place, migrate.VERSION)
+    assert [task.id for task in tasks.listing(place.open())] == ["login"]
 
 
 def test_a_migration_that_fails_changes_nothing(place):
@@ -161,7 +182,6 @@ def test_a_migration_that_fails_changes_nothing(place):
 RACE = """
 import sys
 from handoff.base.clock import SystemClock
-from handoff.board.sessions import expenses
 from handoff.board.tasks import tasks
 from handoff.store import migrate
 from handoff.store.drivers import open_database

@@ -1,4 +1,4 @@
-"""The way from an older database to today's: numbered steps, each whole or not at all."""
+"""A new database gets `schema.sql`; an older one comes to it by numbered steps, all of them or none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from handoff.base.errors import UserError
 from handoff.base.record import Record
 
 VERSION = 18
-"""The schema this program speaks: the number of the newest migration."""
+"""The schema this program speaks, which is the one of `schema.sql`: the number of the newest migration."""
+OLDEST = 18
+"""The oldest schema that has steps to today's."""
 
 
 class Migration(Record):
@@ -19,15 +21,28 @@ class Migration(Record):
     text: str
 
 
-def load_steps(folder: str = "") -> list[Migration]:
-    """The numbered files of the migrations folder, in order and without gaps."""
-    folder = folder or os.path.join(os.path.dirname(__file__), "migrations")
-    steps = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".sql"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                steps.append(Migration(int(name[:4]), name, file.read()))
-    return steps
+def load_steps() -> list[Migration]:
+    """The numbered files of the migrations folder (`0019_words.sql`), in order: from `OLDEST` to today."""
+    folder = os.path.join(os.path.dirname(__file__), "migrations")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else ()
+    return [Migration(int(name[:4]), name, _read(folder, name)) for name in names if name.endswith(".sql")]
+
+
+def steps_from(found: int, place: str, steps: list[Migration] | None = None) -> list[Migration]:
+    """What brings a database of schema `found` (0: a new one) to today's."""
+    if 0 < found < OLDEST:
+        raise UserError(
+            f"{place} was written by an early handoff (schema {found}; this one begins at {OLDEST}).",
+            "Use another HANDOFF_HOME or HANDOFF_DATABASE_URL. The old one is left as it is.",
+        )
+    first = [] if found else [Migration(VERSION, "schema.sql", _read(os.path.dirname(__file__), "schema.sql"))]
+    reached = found or VERSION
+    return [*first, *(step for step in steps or load_steps() if step.number > reached)]
+
+
+def _read(folder: str, name: str) -> str:
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def statements(text: str) -> list[str]:

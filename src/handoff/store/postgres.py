@@ -157,10 +157,9 @@ class PostgresDatabase:
             row = connection.execute("SELECT version FROM schema_version").fetchone()
             found = int(row["version"]) if row else 0
             migrate.refuse_newer(found, self._version, self.place)
-            for step in self._steps or migrate.load_steps():
-                if step.number > found:
-                    for statement in migrate.statements(step.text):
-                        connection.execute(in_postgres_words(statement))
+            for step in migrate.steps_from(found, self.place, self._steps):
+                for statement in migrate.statements(step.text):
+                    connection.execute(in_postgres_words(statement))
             journal = connection.execute("SELECT to_regclass('event') AS journal").fetchone()
             for statement in _WORDS if journal and journal["journal"] else ():
                 connection.execute(statement.encode())

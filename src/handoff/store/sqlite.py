@@ -166,6 +166,7 @@ class SqliteDatabase:
             migrate.refuse_newer(version, self._version, self.place)
             if version == self._version:
                 return
+            steps = migrate.steps_from(version, self.place, self._steps)
             if version == 0:
                 self._refuse_foreign()
                 if known:
@@ -178,10 +179,9 @@ class SqliteDatabase:
             try:
                 if version:
                     self._back_up(version)
-                for step in self._steps or migrate.load_steps():
-                    if step.number > version:
-                        for statement in migrate.statements(step.text):
-                            self._connection.execute(statement)
+                for step in steps:
+                    for statement in migrate.statements(step.text):
+                        self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {self._version}")
             except BaseException:
                 self.rollback()

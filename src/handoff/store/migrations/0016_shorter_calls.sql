@@ -1,1 +1,0 @@
--- No row changes its shape. On Postgres the verbs in one call are made anew (functions.sql): they need a fifth less of the server for a claim.

@@ -1,1 +1,0 @@
--- No row changes its shape. On Postgres the verbs in one call are made anew (functions.py): their plans no longer depend on statistics.
