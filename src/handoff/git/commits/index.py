@@ -135,8 +135,6 @@ def install(repo: Repository, private: str) -> None:
     os.pwrite(fd, f"{_identity(shared):<79}\n".encode(), 0)  # always as long: a file cut first would wait for the disk
     os.close(fd)
     if foreign:  # bare git writes here, too
-        from handoff.git.commits.index import outwait
-
         outwait(os.path.realpath(repo.top))
 
 
