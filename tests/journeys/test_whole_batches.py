@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from handoff.board.tasks import cards
-from handoff.engine.tasks.manifests.whole_check import suite_command
+from handoff.engine.outcome.whole_check import suite_command
 from relay import app, manifest
 from scripts import handoff, write_script
 

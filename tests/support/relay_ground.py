@@ -18,6 +18,7 @@ from handoff.base.settings import from_environment
 from handoff.board.events import journal
 from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
+from handoff.engine.home import host_label
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 100.0
@@ -164,7 +165,7 @@ class Ground:
             json.dump(
                 {"points": points, "folder": self.points, "agent": agent, "host": host, "cwd": self.repo,
                  "words": [os.path.join(self.scripts, "{task}.toml")] if agent == "scripted" else [],
-                 "pace": {**PACE, **pace}, "limit": limit, "environment": dict(os.environ),
+                 "pace": {**PACE, **pace}, "limit": limit, "labels": [host_label(self.app)], "environment": dict(os.environ),
                  "log": os.path.join(self.folder, f"supervisor-{number}.log")}, file,
             )  # fmt: skip
         with open(os.path.join(self.folder, f"supervisor-{number}.log"), "w", encoding="utf-8"):

@@ -49,7 +49,9 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
 def _prune_some(store: Store, *, before: float, project: str) -> list[Task]:
     with store.transaction() as transaction:
         found = fetch_all(transaction, Task, "list_prunable", before=before, project=project, limit=_STEP)
-        for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task") if found else ():
+        for query in (
+            ("prune_needs", "prune_requirements", "prune_gates", "prune_decisions", "prune_task") if found else ()
+        ):
             transaction.execute_many(query, [{"key": task.key} for task in found])
     return found
 

@@ -148,6 +148,10 @@ UPDATE measure SET project = :new WHERE project = :old
 -- a project goes by another name
 UPDATE flow SET project = :new WHERE project = :old
 
+-- name: rename_project_in_decision
+-- a project goes by another name
+UPDATE decision SET project = :new WHERE project = :old
+
 -- name: rename_project_in_incident
 -- a project goes by another name
 UPDATE incident SET project = :new WHERE project = :old
@@ -342,19 +346,23 @@ WHERE key = :key AND fence = :fence AND held_by IS NOT NULL AND state = 'ready' 
 
 -- name: list_expired
 -- running tasks whose session has been silent too long
-SELECT * FROM task WHERE state = 'running' AND lease_until < :lease_now ORDER BY lease_until LIMIT :limit
+SELECT * FROM task WHERE state = 'running' AND lease_until < :lease_now
+  AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = task.key AND decision.state = 'open')
+ORDER BY lease_until LIMIT :limit
 
 -- name: list_held_on
 -- running tasks of sessions on this host that named their process
 SELECT task.*, session.pid AS pid, session.process_start AS process_start, session.boot AS boot
 FROM task JOIN session ON session.id = task.held_by
 WHERE task.state = 'running' AND task.held_host = :host AND session.pid > 0
+  AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = task.key AND decision.state = 'open')
 
 -- name: free_expired_task
 -- the session is gone: the task is ready for another attempt, the fence stays until somebody takes it
 UPDATE task SET state = 'ready', attempt = attempt + :charged, reason = :reason, lease_until = NULL, changed_at = :now,
                 busy_seconds = busy_seconds + :lease_now - held_since
 WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lease_until
+  AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = :key AND decision.state = 'open')
   AND (attempt < max_attempts OR :charged = 0) RETURNING *
 
 -- name: block_expired_task
@@ -362,6 +370,7 @@ WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lea
 UPDATE task SET state = 'blocked', reason = :reason, lease_until = NULL, changed_at = :now,
                 busy_seconds = busy_seconds + :lease_now - held_since
 WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lease_until
+  AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = :key AND decision.state = 'open')
   AND attempt >= max_attempts RETURNING *
 
 -- name: retry_task
@@ -790,6 +799,10 @@ DELETE FROM requirement WHERE task = :key
 -- name: prune_gates
 -- forget the gates of a task
 DELETE FROM gate WHERE task = :key
+
+-- name: prune_decisions
+-- forget what was decided about a task
+DELETE FROM decision WHERE task = :key
 
 -- name: prune_task
 -- forget an ended task; its journal stays
@@ -1231,3 +1244,38 @@ SELECT count(*) AS count FROM ({list_archivable}) AS found
 -- name: forget_event
 -- it is in a file; SQLite's index cannot let go of the words of a single line, and what it has left leads nowhere
 /* postgres: WITH words AS (DELETE FROM event_words WHERE seq = :seq) */ DELETE FROM event WHERE seq = :seq
+
+-- name: add_decision
+-- what becomes of finished work, by whoever holds its task or, with fence 0, by a person while nobody does
+INSERT INTO decision (project, task, fence, session, host, state, body, made_at)
+SELECT :project, :task, :fence, :session, :host, 'open', :body, :now
+WHERE EXISTS (SELECT 1 FROM task WHERE key = :task
+  AND ((:fence = 0 AND state <> 'running') OR (fence = :fence AND held_by = :session AND state = 'running')))
+RETURNING *
+
+-- name: live_decision
+-- what was decided about a task and is not over
+SELECT * FROM decision WHERE task = :task AND ended_at IS NULL
+
+-- name: list_open_decisions
+-- what somebody on this host has decided and not carried out yet
+SELECT * FROM decision WHERE state = 'open' AND host = :host ORDER BY key LIMIT :limit
+
+-- name: put_decision
+-- a decision goes on, unless somebody else has moved it
+UPDATE decision SET state = :state, body = :body, ended_at = :ended_at
+WHERE key = :key AND state = :seen AND ended_at IS NULL RETURNING *
+
+-- name: withdraw_decision
+-- nothing more is done about it
+UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE task = :task AND ended_at IS NULL
+
+-- name: lost_decision
+-- whether one was made whose host has been silent for two leases
+SELECT decision.key FROM decision JOIN task ON task.key = decision.task
+WHERE decision.state = 'open' AND task.state = 'running' AND task.lease_until + task.lease_seconds < :lease_now LIMIT 1
+
+-- name: withdraw_lost_decisions
+-- nobody carries them out any more: their tasks are given to others
+UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE state = 'open' AND EXISTS (
+    SELECT 1 FROM task WHERE task.key = decision.task AND task.state = 'running' AND task.lease_until + task.lease_seconds < :lease_now)

@@ -188,6 +188,7 @@ def _advance_numbers(transaction: Transaction) -> None:
         ("batch", "key"),
         ("gate", "key"),
         ("flow", "key"),
+        ("decision", "key"),
         ("event", "seq"),
         ("inbox", "key"),
     ):

@@ -23,7 +23,7 @@ POINTS = [
     "commits.phases.arrive:call", "commits.phases.arrive:return", "commits.phases.publish:call",
     "commits.phases.publish:return", "flows.intent._note:call", "flows.intent._note:return",
     "flows.intent._advance:call", "flows.intent._finish_task:return", "flows.intent.enter:return",
-    "flows.intent._advance:return", "sessions.conclude._tell:return", "sessions.conclude.conclude:return",
+    "flows.intent._advance:return", "outcome.kinds.tell_concluded:return", "sessions.conclude.conclude:return",
 ]  # fmt: skip
 
 

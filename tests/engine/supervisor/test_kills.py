@@ -26,7 +26,7 @@ POINTS = (
     "supervisor.phase_run.save_step:call",
     "supervisor.phase_run.save_step:return",
     "tasks.outcomes.finish:return",  # inside the transaction, before its commit
-    "sessions.conclude._tell:call",
+    "outcome.kinds.tell_concluded:call",
     "supervisor.phase_run.conclude_step:return",
     "supervisor.phase_run.run_phase:return",
 )
@@ -57,7 +57,7 @@ OF_LANDINGS = (
     "landing.target.save:return",
     "landing.target.swap:return",  # the branch has moved, the person's files have not
     "landing.target.move:return",
-    "workspaces.arrival.land:return",
+    "outcome.carry_out._land:return",
     "workspaces.task_work.keep:return",
 )
 SITE = os.path.join(ROOT, "tests", "support", "deadly_site")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, Refused, UserError
+from handoff.base.ids import new_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.sessions import pauses
@@ -182,6 +183,23 @@ def heartbeat(store: Store, *, key: int, fence: int, lease_seconds: float = 0.0)
         transaction.execute("give_session_task", id=task.held_by, task=key, fence=fence, now=now)
         journal.append(transaction, "task.revived", task=task)
         return task
+
+
+def hold_for_report(transaction: Transaction, task: Task, *, host: str) -> Task:
+    """A person reports a task done that nobody holds: nobody takes it while that is carried out."""
+    row = transaction.one(
+        "claim_task",
+        key=task.key,
+        session=new_id("person"),
+        host=host,
+        agent=task.held_agent,
+        lease_seconds=LEASE_SECONDS,
+        lease_now=transaction.lease_now(),
+        now=transaction.now(),
+    )
+    if row is None:
+        raise stale(tasks.get(transaction, key=task.key), None)
+    return Task(**row)
 
 
 def release(store: Store, *, key: int, fence: int, reason: str = "") -> Task:

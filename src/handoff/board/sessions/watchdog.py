@@ -70,6 +70,7 @@ class _Found(Record):
     idle_sessions: list[str]
     repairs: bool
     overdue: bool
+    lost_decisions: bool
 
 
 def scan(
@@ -82,6 +83,9 @@ def scan(
     `deep` also recounts the open batches, which takes time in their number.
     """
     found = _look(store, host=host, boot=boot)
+    if found.lost_decisions:
+        with store.transaction() as transaction:
+            transaction.execute("withdraw_lost_decisions", now=transaction.now(), lease_now=transaction.lease_now())
     freed: list[Task] = []
     blocked: list[Task] = []
     fan_ins: list[Task] = []
@@ -143,6 +147,7 @@ def _look(store: Store, *, host: str, boot: str) -> _Found:
             ],
             repairs=bool(look.query("list_joinable_batches", limit=1)) or _count(look, "count_freed") > 0,
             overdue=_count(look, "count_overdue_batches", now) + _count(look, "count_overdue_gates", now) > 0,
+            lost_decisions=look.one("lost_decision", lease_now=look.lease_now()) is not None,
         )
 
 

@@ -235,6 +235,8 @@ def let_go(transaction: Transaction, task: Task, *, state: str, fence: int | Non
         if task.state == states.RUNNING or not states.may_move(task.state, state):
             raise stale(task, None)
         return _move(transaction, task, state=state, reason=reason)
+    if state != states.GATED:  # what waits for a person's yes is asked about at that gate
+        transaction.execute("withdraw_decision", task=task.key, now=transaction.now())
     row = transaction.one(
         "let_go_task",
         key=task.key,
@@ -267,6 +269,7 @@ def _move(transaction: Transaction, task: Task, *, state: str, reason: str, ende
     if row is None:
         raise stale(tasks.get(transaction, key=task.key), None)
     _free_session(transaction, task)
+    transaction.execute("withdraw_decision", task=task.key, now=transaction.now())
     if task.state == states.GATED:
         transaction.execute("withdraw_gate", task=task.key, now=transaction.now())
     return Task(**row)

@@ -20,6 +20,7 @@ _RENAMES = (
     "rename_project_in_inbox",
     "rename_project_in_measure",
     "rename_project_in_flow",
+    "rename_project_in_decision",
     "rename_project_in_incident",
     "rename_project_in_expense",
     "rename_project_in_token",

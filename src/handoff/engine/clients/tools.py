@@ -21,7 +21,7 @@ from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.outcome.ended import CurrentClaim
 
 
 _PART = ("owns", "after", *(key for key in SUB_TASK_KEYS if key not in ("file_ownership", "depends_on")))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from base64 import b64decode, b64encode
+from difflib import SequenceMatcher
+from tempfile import TemporaryDirectory
 
 from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, write_atomic
@@ -13,12 +16,15 @@ from handoff.feature.plan import plan as plans
 from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
 FEATURES = os.path.join(PROJECT_FOLDER, "features")
 _COPY = "documents"
 _LARGEST = 1024 * 1024
+_COMPARED = 4000
 
 
 def bring(checkout: str, workspace: Workspace) -> None:
@@ -39,13 +45,13 @@ def is_as_brought(workspace: Workspace, name: str) -> bool:
         return inside.read(name, most=_LARGEST) == _read(os.path.join(workspace.folder, _COPY, name)) != b""
 
 
-def take_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[str]:
-    """Bring what a session wrote in the documents to the person's; told are those that came, or stand beside.
+def plan_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[dict[str, str]]:
+    """What a session wrote in the documents, as the person's are to have it: path, what stands there now, what is to stand there.
 
     Lines of both sides are kept. A plan that brings a check of its own is put beside the person's plan, under a name that says
     whose it is: a step's check is run in the person's own checkout.
     """
-    told = []
+    found = []
     with Beneath(workspace.tree) as inside:
         for name in _names(workspace.tree):
             written = inside.read(name, most=_LARGEST)  # nothing where a link has been put
@@ -55,12 +61,44 @@ def take_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[
             target = name
             if _checks(written) - _checks(before) - _checks(now):
                 target = f"{name}.from-{workspace.name}"
+                now = _read(os.path.join(checkout, target))
             elif now not in (before, b""):
-                written = _joined(store, workspace, now, before, written)
-            make_folder(os.path.dirname(os.path.join(checkout, target)))
-            write_atomic(os.path.join(checkout, target), written)
-            told.append(target)
-    return told
+                written = _joined(store, now, before, written)[0]
+            texts = {"old": b64encode(now).decode(), "new": b64encode(written).decode()}
+            found.append({"path": target, **texts})
+    return found
+
+
+def take_home(store: SnapshotRepo, checkout: str, documents: Sequence[Mapping[str, str]]) -> None:
+    """Write the documents as they were planned; again after a crash nothing comes twice.
+
+    Where the person has written there meanwhile, their lines and the session's are both kept.
+    """
+    for one in documents:
+        path, old, new = os.path.join(checkout, one["path"]), b64decode(one["old"]), b64decode(one["new"])
+        now = _read(path)
+        if now == new:
+            continue
+        if now != old:
+            joined, clean = _joined(store, now, old, new)
+            # Not clean: the person wrote in the very lines. Nearer to what was planned than to what was there before, it
+            # had come before they did.
+            if not clean and _is_nearer(now, new, than=old):
+                continue
+            new = joined
+        make_folder(os.path.dirname(path))
+        write_atomic(path, new)
+
+
+def _is_nearer(text: bytes, one: bytes, *, than: bytes) -> bool:
+    """Which of two a text came from, by what follows the beginning that all have in common."""
+    same = next(
+        (at for at, letters in enumerate(zip(text, one, than, strict=False)) if len({*letters}) > 1),
+        min(map(len, (text, one, than))),
+    )
+    rest, first, second = (words[same : same + _COMPARED] for words in (text, one, than))
+    nearer, farther = (SequenceMatcher(None, rest, other, autojunk=False).ratio() for other in (first, second))
+    return nearer > farther
 
 
 def _names(top: str) -> list[str]:
@@ -90,11 +128,13 @@ def _checks(words: bytes) -> set[str]:
         return set()
 
 
-def _joined(store: SnapshotRepo, workspace: Workspace, now: bytes, before: bytes, written: bytes) -> bytes:
-    """The person's document with the session's lines added, as git joins files of which both sides are kept."""
-    folder = os.path.join(workspace.folder, _COPY)
-    paths = [os.path.join(folder, name) for name in ("now", "before", "written")]
-    for path, words in zip(paths, (now, before, written), strict=True):
-        write_atomic(path, words, sync=False)
-    answer = store.git("merge-file", "-p", "-q", "--union", *paths)
-    return answer.out if answer.code == 0 else now + written
+def _joined(store: SnapshotRepo, now: bytes, before: bytes, written: bytes) -> tuple[bytes, bool]:
+    """The person's document with the session's lines added, as git joins files of which both sides are kept; whether cleanly."""
+    with TemporaryDirectory(dir=store.path) as folder:
+        paths = [os.path.join(folder, name) for name in ("now", "before", "written")]
+        for path, words in zip(paths, (now, before, written), strict=True):
+            with open(path, "wb") as file:
+                file.write(words)
+        clean = store.git("merge-file", "-p", "-q", *paths).code == 0
+        answer = store.git("merge-file", "-p", "-q", "--union", *paths)
+    return (answer.out if answer.code == 0 else now + written), clean

@@ -15,6 +15,7 @@ from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.flows import documents, intent, judge, preflight, prompts
 from handoff.engine.flows.state import FlowState, moving, now
+from handoff.engine.outcome import kinds
 from handoff.engine.proof import faults
 from handoff.engine.safety import snapshots
 from handoff.git.commits.phases import publish
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.flows.judge import PhaseVerdict
-    from handoff.engine.tasks.kinds import EndedSession
+    from handoff.engine.outcome.kinds import EndedSession
     from handoff.store.database import Transaction
 
 _KEPT_FAILURES = 12
@@ -102,6 +103,7 @@ def _refused(
         held = tasks.get(transaction, key=task.key)
         if held.fence != task.fence or held.state != states.RUNNING:
             raise Conflict(f"'{task.label}' was given to somebody else.", f"See: handoff show {task.label}")
+        kinds.tell_concluded(transaction, held, session, AgentOutcome(FAILED, reason))
         flows.tell(
             transaction,
             flow,

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.engine.proof.evidence import Evidence
     from handoff.git.notes.store import Annotated, Synced
 
 
@@ -66,20 +65,6 @@ def write(
     )
     book(app, repository).add(commit, [note], moment=moment)
     return note
-
-
-def record_finished(app: App, task: Task, evidence: Evidence, *, session: str, began: float) -> str:
-    """The record of a relay task whose check was green on exactly its commit; what went wrong in writing it, or nothing.
-
-    Work that is not committed says nothing about a commit: it stays in the task's evidence.
-    """
-    verdict = evidence.verdict
-    if verdict is None or not verdict.green or not evidence.tree:
-        return ""
-    work = work_of(task, session=session)
-    return record_check(
-        app, evidence.workspace, verdict, commit=evidence.head, tree=evidence.tree, work=work, began=began
-    )
 
 
 def work_of(task: Task, *, session: str) -> RecordedWork:

@@ -14,14 +14,16 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import decisions, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.features import pulse
 from handoff.engine.home import home_config
+from handoff.engine.outcome import kinds
+from handoff.engine.outcome.carry_out import carry_out
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.proof import evidence, faults
 from handoff.engine.safety import incidents, uncommitted
 from handoff.engine.sessions.placement import SHARED
-from handoff.engine.tasks import current, kinds
 from handoff.engine.tasks import report as journey
 from handoff.engine.workspaces import task_clones, task_work
 from handoff.engine.workspaces.landing import conflict
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from handoff.board.sessions.leases import Claim
+    from handoff.board.tasks.decisions import Decision
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.store.database import Transaction
@@ -101,7 +104,7 @@ def conclude(app: App, *, claim: Claim, outcome: AgentOutcome) -> ConcludedSessi
             uncommitted.look(app, task=task, session=session, workspace=workspace)
     with app.database.transaction() as transaction:
         sessions.end(transaction, id=session, ending=outcome.kind)
-        _tell(transaction, task, session, outcome, outside)
+        kinds.tell_concluded(transaction, task, session, outcome, outside)
         _hear_agent(transaction, claim, client)
         if outcome.kind not in faults.HOLDS_TASK:
             holds.release_task(transaction, key=task.key, since=claim.session.started_at)  # a later one is a person's
@@ -116,19 +119,6 @@ def _close(app: App, workspace: str) -> None:
     if is_clone(workspace):
         with suppress(HandoffError):  # whoever uses the clone next says why it cannot be used
             close_clone(workspace, app.settings.environment)
-
-
-def _tell(
-    transaction: Transaction, task: Task, session: str, outcome: AgentOutcome, outside: tuple[str, ...] = ()
-) -> None:
-    """Once for each session: a repeat after a crash finds it told."""
-    known = {event.kind for event in journal.of_task(transaction, key=task.key) if event.session == session}
-    if "session.concluded" not in known:
-        journal.append(
-            transaction, "session.concluded", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
-        )
-    if outside and "session.out_of_scope" not in known:
-        journal.append(transaction, "session.out_of_scope", task=task, session=session, outside=list(outside[:200]))
 
 
 def _as_it_is(app: App, claim: Claim) -> tuple[Task, bool]:
@@ -158,8 +148,12 @@ def _reported(task: Task, claim: Claim, outcome: AgentOutcome) -> AgentOutcome:
 
 
 def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
-    judge = _by_evidence if outcome.kind == OK else _with_refusal
-    outcome = judge(app, claim, task, outcome)
+    decided = decisions.of_task(app.database, key=task.key)
+    if decided is not None:
+        outcome = _carried_out(app, decided, outcome)
+    else:
+        judge = _by_evidence if outcome.kind == OK else _with_refusal
+        outcome = judge(app, claim, task, outcome)
     if outcome.kind == OK:
         return outcome
     asked = _question(app, task, outcome) if task.attempt >= conflict.ATTEMPTS and _settles(app, task) else ""
@@ -171,8 +165,19 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
         else:
             held = tasks.get(transaction, key=task.key)
             leases.hand_back(transaction, task=held, reason=outcome.reason or outcome.kind)
-        _tell(transaction, task, claim.session.id, outcome)  # in the same breath: no repeat counts an attempt twice
+        kinds.tell_concluded(transaction, task, claim.session.id, outcome)
     return outcome
+
+
+def _carried_out(app: App, decided: Decision, outcome: AgentOutcome) -> AgentOutcome:
+    """Its work was believed before it ended, however it ended: what was decided then is done now."""
+    try:
+        done = carry_out(app, decided)
+    except Away:
+        raise
+    except HandoffError as error:
+        return AgentOutcome(ENVIRONMENT, f"its work could not be brought in: {error.message}", fix=error.hint)
+    return AgentOutcome(OK, done.outcome.task.result or outcome.reason)
 
 
 def _with_refusal(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> AgentOutcome:
@@ -262,7 +267,7 @@ def _by_evidence(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> A
     """A client that cannot report is judged by the task's check; one that could and did not has not finished."""
     if not task.check_command and folders.has_started(folders.place(app.settings.home, task.project, claim.session.id)):
         return AgentOutcome(FAILED, _NOT_REPORTED)
-    held = current.CurrentClaim(task, claim.fence, claim.session.id)
+    held = CurrentClaim(task, claim.fence, claim.session.id)
     try:
         journey.finish(app, held, summary=outcome.reason or task_work.JUDGED)
     except faults.GroundFault as error:

@@ -181,11 +181,11 @@ def whose(app: App, project: str, mine: tuple[int, ...], path: str) -> str:
 
 def _stop(app: App, permissions: Permissions, call: Call) -> HookAnswer:
     from handoff.board.tasks import states, tasks
-    from handoff.engine.tasks.kinds import BY_KIND
+    from handoff.engine.outcome.kinds import is_judged_later
 
     _snapshot(app, permissions, f"before {call.name}")
     task = tasks.get(app.database, key=permissions.key)
-    if task.state != states.RUNNING or task.fence != permissions.fence or task.kind in BY_KIND:
+    if task.state != states.RUNNING or task.fence != permissions.fence or is_judged_later(task):
         return _NOTHING  # a phase of a flow is judged when its session ends: it has nothing to report
     counter = os.path.join(permissions.folder, "refusals")
     refused = len(_read(counter))

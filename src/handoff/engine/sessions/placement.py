@@ -10,6 +10,7 @@ from handoff.base.files import make_folder
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.tasks import races, tasks
+from handoff.engine.outcome import kinds
 from handoff.engine.proof.sandboxes import present_layer, sandbox_of_folder, with_dependencies, workspace_at
 from handoff.engine.safety import snapshots
 from handoff.engine.workspaces import task_clones, task_work
@@ -36,7 +37,6 @@ WORKSPACES = (AUTO, CLONE, SHARED)
 NONE, WORKSPACE, OWNED = "none", "workspace", "owned"
 KINDS = (NONE, WORKSPACE, OWNED)
 SANDBOXES = (AUTO, *KINDS)
-_MAY_CLONE = (tasks.TASK, tasks.SUB_TASK, tasks.ENTRANT, tasks.FAN_IN, tasks.PLAN)
 
 
 class Placement(Record):
@@ -154,15 +154,12 @@ def _no_clone(found: Placement) -> str:
 
 
 def _wants_clone(app: App, task: Task, attended: bool) -> bool:
-    if task.kind == tasks.SUB_TASK:
-        return bool(task.patterns)
-    if task.kind in (tasks.PLAN, tasks.ENTRANT):
-        return True
-    if task.kind == tasks.TASK:
-        return not attended
-    if task.kind != tasks.FAN_IN:
-        return False
-    return any(races.facts_of(part) or task_clones.of_task(app, part) for part in task_clones.parts(app, task))
+    wanted = kinds.KINDS[task.kind].clone
+    if wanted == "joining":
+        return any(races.facts_of(part) or task_clones.of_task(app, part) for part in task_clones.parts(app, task))
+    return (
+        wanted == "always" or (wanted == "owning" and bool(task.patterns)) or (wanted == "unattended" and not attended)
+    )
 
 
 def _is_brought(app: App, task: Task) -> bool:
@@ -177,7 +174,7 @@ def _folder(app: App, task: Task, session: str, *, clone: bool) -> Placement:
     commit yet, nothing can be cloned.
     """
     reach, top = Ownership.parse(task.patterns).reach, find_top(task.workspace)
-    if clone and top and task.kind in _MAY_CLONE and not _is_brought(app, task):
+    if clone and top and kinds.KINDS[task.kind].clone and not _is_brought(app, task):
         snapshot_store = snapshots.open_snapshot_store(app, folder=top, project=task.project)
         made = task_work.begin(app, snapshot_store, task, session=session)
         if made is not None:

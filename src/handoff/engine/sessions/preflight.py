@@ -14,9 +14,9 @@ from handoff.board.sessions import holds, leases
 from handoff.board.tasks import tasks
 from handoff.checks.commands import NOT_STARTED, Verdict
 from handoff.engine.home import home_config
+from handoff.engine.outcome import kinds
 from handoff.engine.proof import evidence, faults
 from handoff.engine.sessions.placement import NONE, place
-from handoff.engine.tasks import kinds
 from handoff.engine.workspaces import task_clones, task_work, workspaces
 from handoff.engine.workspaces.landing import conflict
 
@@ -149,5 +149,5 @@ def is_only_to_judge(app: App, claim: Claim) -> bool:
     if held is None or not held.session:
         return False
     # What a sandboxed session wrote is judged inside a sandbox, and only its own clone or its flow's says that it must be.
-    apart = task.kind in kinds.BY_KIND or task_clones.of_task(app, task) is not None
+    apart = kinds.is_judged_later(task) or task_clones.of_task(app, task) is not None
     return apart or not task_clones.is_sandboxed(app, project=task.project, session=held.session)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.outcome.ended import CurrentClaim
     from handoff.store.database import Store
 
 WANTED, GRANTED, ASKED = "path.wanted", "path.granted", journal.PATH_ASKED

@@ -24,13 +24,14 @@ from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
 from handoff.engine.home import find_project, home_config, labels_of
+from handoff.engine.outcome import kinds
 from handoff.engine.proof import evidence
 from handoff.engine.safety import incidents, snapshots
 from handoff.engine.sessions import conclude, endpoints, hooks, policy, preflight
 from handoff.engine.sessions.agent_programs import Client, client_of
 from handoff.engine.sessions.briefing import briefing
 from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
-from handoff.engine.tasks import kinds, spending
+from handoff.engine.tasks import spending
 from handoff.engine.tasks.report import claim_as
 from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
@@ -349,7 +350,7 @@ def wait(app: App, started: RunningSession, *, host: running.HostWatch | None = 
 
 def save(app: App, claim: Claim) -> str:
     """Keep the whole working tree as the session left it, whatever it did."""
-    if claim.task.kind in kinds.BY_KIND:
+    if kinds.is_judged_later(claim.task):
         return ""  # who decides keeps what it does not commit
     path = folders.place(app.settings.home, claim.task.project, claim.session.id)
     workspace = str(folders.get(path, folders.FACTS).get("workspace") or claim.task.workspace)

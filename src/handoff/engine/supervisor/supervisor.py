@@ -13,12 +13,13 @@ from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import batches, flows, states, tasks
+from handoff.board.tasks import batches, decisions, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
 from handoff.engine.features import pulse
 from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
+from handoff.engine.outcome.carry_out import carry_on
 from handoff.engine.safety.turns import Turns
 from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
@@ -92,6 +93,7 @@ class Supervisor:
         self._stop_files: dict[str, dict[tuple[str, str, str], str]] = {}
         self._leaving = threading.Event()
         self._moving: set[int] = set()
+        self._carrying = False
         self._trouble = ""
         self._concluded_in = False
         self._teller = Teller(app, self._tell)
@@ -334,7 +336,10 @@ class Supervisor:
             running.forget(self.app, trace.session)
 
     def flows(self) -> None:
-        """Move flows on whose next move is the orchestrator's own and that nobody moves: a crash left them so."""
+        """Carry out what was decided, and move flows on whose next move is the orchestrator's own: a crash left them so."""
+        if not self._carrying and decisions.open_on(self.app.database, host=self.host):
+            self._carrying = True
+            threading.Thread(target=self._carry_on, daemon=True).start()
         old = self.app.clock.now() - _UNMOVED_SECONDS
         served = self.worker_settings.project
         for flow in flows.idle(self.app.database):
@@ -343,6 +348,18 @@ class Supervisor:
             if flow.changed_at < old and flow.key not in self._moving and os.path.isdir(flow.workspace):
                 self._moving.add(flow.key)
                 threading.Thread(target=self._move_flow, args=(flow.key,), daemon=True).start()
+
+    def _carry_on(self) -> None:
+        """On a thread of its own: what a branch has become meanwhile may have to be checked again."""
+        app = App(self.app.settings)
+        try:
+            for name in carry_on(app):
+                self._tell(f"{name}: finished what was decided before")
+        except HandoffError as error:
+            self._tell(f"Not carried out yet: {error.message}")
+        finally:
+            self._carrying = False
+            app.close()
 
     def _move_flow(self, key: int) -> None:
         """On a thread of its own: its tests may run for minutes."""

@@ -18,10 +18,11 @@ from handoff.engine.fanout.older import followed_folders
 from handoff.engine.fanout.paths import LOOKED, RECORDED, launched_task
 from handoff.engine.features import pulse
 from handoff.engine.home import RESERVED, files_folder
+from handoff.engine.outcome.carry_out import carry_on
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.safety import incidents
 from handoff.engine.sessions import stopping
 from handoff.engine.supervisor.handoff_fanout import old_home
-from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
 from handoff.store.database import POSTGRES
 
@@ -72,6 +73,7 @@ def look(app: App, *, deep: bool = False, conclude: bool = True) -> Round:
         stop_files.read_files(app, name)
     taken_in, refused = take_in_markers(app, names)
     if conclude:
+        carry_on(app)
         stopping.settle_all(app)
     report = watchdog.scan(app.database, host=app.settings.host, boot=boot_id(), is_alive=_alive_here(app), deep=deep)
     known = set(tasks.project_names(app.database))
@@ -140,7 +142,7 @@ def _take_in(app: App, marker: Marker, taken_in: list[str], refused: list[str]) 
         return
     if marker.older and marker.says == "blocked" and os.lstat(marker.path).st_mtime < task.changed_at:
         return  # it is read for good, and somebody has let the task go on since
-    hold = current.CurrentClaim(task, task.fence if task.state == "running" else None, task.held_by or "")
+    hold = CurrentClaim(task, task.fence if task.state == "running" else None, task.held_by or "")
     try:
         if marker.says == "done":
             journey.finish(app, hold, summary=_words(marker.path))

@@ -12,17 +12,18 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import addresses, forgetting, gates
 from handoff.board.events import journal, texts
 from handoff.board.sessions import holds, pauses
-from handoff.board.tasks import batches, flows, outcomes, requirements, states, tasks
+from handoff.board.tasks import batches, decisions, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project, home_config
-from handoff.engine.tasks import claims, kinds
+from handoff.engine.outcome import kinds
+from handoff.engine.outcome.carry_out import GateAnswer, carry_out
+from handoff.engine.tasks import claims
 from handoff.engine.tasks.open_tab import open_task
-from handoff.engine.tasks.report import JUDGED, tick_step
-from handoff.engine.workspaces import arrival, task_work, transcripts
+from handoff.engine.workspaces import task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
 from handoff.git.workspaces.kinds import remove_tree
 
@@ -69,32 +70,18 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
 
     Where finished work could not land, a yes tries again first: what is still in the way leaves the gate as it was.
     """
-    who = by or person(app)
+    who, reason, answer = by or person(app), app.clean(reason), app.clean(answer)
     kinds.check_answer(app, task, answer)
-    found = _landed_now(app, task)
-    outcome = gates.approve(
-        app.database, key=task.key, answered_by=who, reason=app.clean(reason), answer=app.clean(answer), **found
-    )
-    if found:
+    decided = decisions.of_task(app.database, key=task.key)
+    if decided is not None and decided.state == decisions.WAITING:
+        done = carry_out(app, decided, answer=GateAnswer(who, reason, answer))
+        outcome = done.outcome
         task_work.tidy(app, outcome.task, running={one.key for one in pulse.listing(app)})
-        app.notes.extend(filter(None, tick_step(app, task, found["evidence"])))
-    kinds.answer(app, task)
+        app.notes.extend(filter(None, (done.ticked, done.trouble)))
+        return outcome
+    outcome = kinds.approve(app, task, by=who, reason=reason, answer=answer)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
-
-
-def _landed_now(app: App, task: Task) -> dict[str, Any]:
-    """The summary and the evidence of judged work that waited to land, once it has; nothing for every other gate."""
-    gate = gates.of_task(app.database, key=task.key)
-    if gate is None or gate.state != gates.OPEN or gate.on_yes != states.DONE or task.kind in kinds.BY_KIND:
-        return {}
-    judged = [one for one in journal.of_task(app.database, key=task.key) if one.kind == JUDGED]
-    if not judged:
-        return {}
-    body = dict(judged[-1].body)
-    record = {name: value for name, value in body.items() if name not in ("summary", "onto")}
-    landed = arrival.land_kept(app, task, onto=str(body.get("onto", "")))
-    return {"summary": str(body.get("summary", "")), "evidence": {**record, **landed}}
 
 
 def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
@@ -135,7 +122,11 @@ def retry(app: App, task: Task) -> Outcome:
 
 
 def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:
-    """Take a task back, also from a session that works on it."""
+    """Take a task back, also from a session that works on it; what is being landed in this moment is not."""
+    decided = decisions.of_task(app.database, key=task.key)
+    if decided is not None and decided.state == decisions.OPEN and decided.host == app.settings.host:
+        carry_out(app, decided)
+        task = tasks.get(app.database, key=task.key)
     outcome = outcomes.cancel(app.database, key=task.key, reason=app.clean(reason), session=person(app))
     if task.held_by:
         claims.put_aside(app, task.held_by)

@@ -13,10 +13,11 @@ from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import APART, home_config, settle
+from handoff.engine.outcome import whole_check
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.tasks import current
 from handoff.engine.tasks import report as journey
-from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.manifests.fields import Fault
 from handoff.engine.tasks.manifests.reading import fault_error, read_manifest
 from handoff.git.ownership.ownership import Ownership, overlaps
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.home import Project
-    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.outcome.ended import Finished
     from handoff.engine.tasks.manifests.fields import Manifest
-    from handoff.engine.tasks.report import Finished
     from handoff.store.database import Transaction
+
+    AlsoWritten = Callable[[Transaction, Batch], None]
 
 _SHOWN_OVERLAPS = 20
 VERIFIED = "batch.verified"
@@ -92,15 +94,17 @@ def open_batch(
     bound: Callable[[Manifest], None] | None = None,
     mark: Mapping[str, Any] | None = None,
     owns: tuple[str, ...] = (),
+    also: AlsoWritten | None = None,
 ) -> OpenedBatch:
     """Write a batch, its parts and its waiting fan-in, all or nothing; nothing waits in the foreground.
 
     Where a session writes it, `bound` refuses what goes beyond it, each task carries its `mark`, and the fan-in `owns` no more.
+    `also` writes in the same transaction.
     """
     manifest = read_checked(path, text)
     if bound is not None:
         bound(manifest)
-    return open_checked(app, project, manifest, mark=mark, owns=owns)
+    return open_checked(app, project, manifest, mark=mark, owns=owns, also=also)
 
 
 def open_checked(
@@ -111,6 +115,7 @@ def open_checked(
     mark: Mapping[str, Any] | None = None,
     owns: tuple[str, ...] = (),
     verified: Mapping[str, str] | None = None,
+    also: AlsoWritten | None = None,
 ) -> OpenedBatch:
     """The same for a manifest that was read; `verified` is what its checks said before anybody began."""
     config = home_config(app)
@@ -135,21 +140,27 @@ def open_checked(
         labels=manifest.labels,
         owns=owns,
     )
-    batch = batches.open_batch(
-        app.database,
-        project=project.name,
-        id=manifest.batch_id,
-        sub_tasks=parts,
-        fan_in=fan_in,
-        workspace=workspace,
-        next_task=manifest.next_after,
-        rationale=app.clean(manifest.rationale),
-        estimated_speedup=manifest.estimated_speedup,
-        serial_minutes=manifest.serial_minutes,
-        timeout_hours=manifest.timeout_hours,
-        manifest=app.clean(json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False)),
-        baseline={**take_baseline(app, workspace, stamps=True), **(mark or {})},
-    )
+    baseline = {**take_baseline(app, workspace, stamps=True), **(mark or {})}
+    with app.database.transaction() as transaction:
+        batch = batches.open_batch(
+            transaction,
+            project=project.name,
+            id=manifest.batch_id,
+            sub_tasks=parts,
+            fan_in=fan_in,
+            workspace=workspace,
+            next_task=manifest.next_after,
+            rationale=app.clean(manifest.rationale),
+            estimated_speedup=manifest.estimated_speedup,
+            serial_minutes=manifest.serial_minutes,
+            timeout_hours=manifest.timeout_hours,
+            manifest=app.clean(
+                json.dumps({"timeout_hours": manifest.timeout_hours, **manifest.raw}, ensure_ascii=False)
+            ),
+            baseline=baseline,
+        )
+        if also is not None:
+            also(transaction, batch)
     if verified is not None:
         note_verified(app, batch, verified)
     views.refresh_or_tell(app, project.name, f"Batch {batch.id} is recorded")
@@ -239,7 +250,7 @@ def hold_part(app: App, batch: Batch, name: str) -> CurrentClaim:
     """The part a report is about, with the caller's fence if the caller claimed it."""
     part = part_of(app, batch, name)
     held = current.find(app, task=part.label, project=batch.project)
-    return held if held.task.key == part.key else current.CurrentClaim(part, None, "")
+    return held if held.task.key == part.key else CurrentClaim(part, None, "")
 
 
 # --- the fan-in --------------------------------------------------------------------------------------------
@@ -257,11 +268,7 @@ def complete(app: App, batch: Batch, *, minutes: float | None, summary: str) -> 
     task = fan_in_of(app, batch)
     held = current.find(app, task=task.label, project=batch.project)
 
-    def figures(transaction: Transaction) -> None:
-        if minutes is not None:  # one row a batch: what is said here comes first and wins over what was measured
-            metrics.record(transaction, batch=batch, summary=summary, session_minutes=minutes)
-
-    return journey.finish(app, held, summary=summary, also=figures)
+    return journey.finish(app, held, summary=summary, minutes=minutes)
 
 
 def parts_of(app: App, batch: Batch) -> list[Task]:

@@ -5,25 +5,17 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout.paths import document
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.tasks import claims
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-
-
-class CurrentClaim(Record):
-    """A task, with which fence the caller speaks for it (none: a person who holds nothing), and where it was claimed."""
-
-    task: Task
-    fence: int | None
-    session: str
-    workspace: str = ""
 
 
 def find(app: App, *, task: str = "", project: str = "", session: str = "", fence: int | None = None) -> CurrentClaim:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from handoff.base.errors import Conflict, Refused
 from handoff.base.files import locked
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
-from handoff.engine.features import brought_home
-from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import landing, task_clones
 from handoff.engine.workspaces.landing import conflict
@@ -25,20 +23,21 @@ from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import tree_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
+    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.proof.evidence import Evidence
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.conflicts import LaidOut
     from handoff.git.landing.members import Member
     from handoff.git.landing.merge import Conflicted
-    from handoff.git.landing.target import Target
+    from handoff.git.landing.target import Landing, Target
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 _SHOWN = 20
-_TRIES = 5
 _TURN_SECONDS, _SECONDS = 600.0, 900.0
 TRAILER = "Handoff-Task"
 
@@ -75,27 +74,76 @@ class _Ground(Record):
         return self.branch.removeprefix("refs/heads/")
 
 
-def land(app: App, snapshot_store: SnapshotStore, task: Task, judged: JudgedWork, *, onto: str) -> dict[str, Any]:
-    """All finished parts and then the task's own work on the branch it began at: all of it or nothing.
+class LandingPlan(Record):
+    """Where a task's work goes: the move of the branch, if there is one, and what the task will say of it."""
 
-    Told are the branch's new tip, the commits it holds now (only their clones and branches may go) and the branch itself.
+    record: dict[str, Any]
+    """The branch's new tip, the commits it holds then (only their clones and branches may go), the branch, how it was joined."""
+    landing: Landing | None = None
+    exact: bool = False
+    """Whether the branch will hold exactly the tree that the task's own check saw."""
+    verdict: Verdict | None = None
+    """What the check said of the joined tree, where that is another."""
+
+
+@contextmanager
+def turn(snapshot_store: SnapshotStore) -> Iterator[None]:
+    """Landings of a project take turns: a check of what was joined would be run in vain if another came first."""
+    lock = os.path.join(snapshot_store.place.project, "landing.lock")
+    with ExitStack() as mine:
+        with suppress(Conflict):  # the check of another takes very long: both go on, and one of them begins anew
+            mine.enter_context(locked(lock, what="the branch", patience=_TURN_SECONDS))
+        yield
+
+
+def plan(
+    app: App, snapshot_store: SnapshotStore, task: Task, member: Member, *, onto: str, waited: bool = False
+) -> LandingPlan:
+    """All finished parts and then the task's own work, joined with the branch it began at: all of it or nothing.
+
+    Everything is asked that can say no; nothing is moved. What has `waited` for a person may have been joined by them meanwhile.
     """
-    member = judged.member
-    Trust(snapshot_store.place.project).forget(member.name)  # a person may have said no to what it was before
+    store, trust = snapshot_store.store, Trust(snapshot_store.place.project)
+    (trust.say_yes if waited else trust.forget)(member.name)  # a person may have said no to what it was before
     members = _members(app, snapshot_store, task, member)
     if not members:
-        return {"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto}
+        return LandingPlan({"landed": head(snapshot_store.place.source).commit, "parts": [member.commit], "onto": onto})
     ground = _ground(app, snapshot_store, task, onto, member)
-    done, exact = _patiently(ground, members, member)
-    new = done.merged.new
-    verdict = judged.evidence.verdict
-    if exact and verdict is not None and verdict.green:
-        work = git_notes.work_of(task, session=str(task.held_by or ""))
-        top, tree = snapshot_store.place.source.top, judged.evidence.tree
-        began = task.started_at or app.clock.now()
-        git_notes.record_check(app, top, verdict, commit=new, tree=tree, work=work, began=began)
     parts = [one.commit for one in (*members, member)]
-    return {"landed": new, "parts": parts, "onto": ground.branch, **_told(done)}
+    if waited:
+        keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now
+        target = target_of(app, snapshot_store)
+        tip = target.tip(ground.branch)
+        if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
+            return LandingPlan({"landed": tip, "parts": parts, "onto": ground.branch})
+    try:
+        planned, exact = _once(ground, members, member)
+    except InTheWay as error:
+        raise in_the_way(app, snapshot_store, task, member, error) from None
+    except landing.Unseen as error:
+        raise _unseen(ground, member, error) from None
+    record = {"landed": planned.merged.new, "parts": parts, "onto": ground.branch, **_told(planned)}
+    return LandingPlan(record, planned.landing, exact, planned.verdict)
+
+
+def move(snapshot_store: SnapshotStore, target: Target, landing: Landing) -> bool:
+    """Bring the branch where it was planned to go; False where it has moved on, so that it must be planned anew.
+
+    What landed before, by this very plan, is not landed again: also where the person has taken it back since.
+    """
+    store, tip = snapshot_store.store, target.tip(landing.target)
+    known = any(one.id == landing.id and one.state == "landed" for one in target.all())
+    if known or (tip and store.git("merge-base", "--is-ancestor", landing.new, tip).code == 0):
+        return True
+    if tip != landing.old:
+        return False
+    try:
+        target.move(landing)
+    except InTheWay:
+        raise
+    except Conflict:
+        return False
+    return True
 
 
 def _members(app: App, snapshot_store: SnapshotStore, task: Task, member: Member) -> list[Member]:
@@ -119,29 +167,6 @@ def _told(done: landing.LandingOutcome) -> dict[str, Any]:
     return {name: values for name, values in found.items() if values}
 
 
-def land_kept(app: App, task: Task, *, onto: str) -> dict[str, Any]:
-    """Try again what was judged and kept. Work that a person has joined by hand meanwhile has landed."""
-    snapshot_store = task_clones.snapshot_store_of_project(app, task)
-    store, commit = snapshot_store.store, task_clones.kept_commit(snapshot_store, task)
-    member = task_clones.kept_members(snapshot_store, {task_clones.name_of(task): commit})[0]
-    ground = _ground(app, snapshot_store, task, onto, member)
-    target = target_of(app, snapshot_store)
-    keep(app, snapshot_store, f"before {task.label} lands")  # the store owns all objects now
-    Trust(snapshot_store.place.project).say_yes(member.name)  # only a person's yes leads here
-    tip = target.tip(ground.branch)
-    members = _members(app, snapshot_store, task, member)
-    told: dict[str, Any] = {}
-    if _came_by_hand(store, task, member, tip) or all(is_on(store, target, one, tip) for one in members):
-        new = tip
-    else:
-        done = _patiently(ground, members, member)[0]
-        new, told = done.merged.new, _told(done)
-    clone = task_clones.of_task(app, task)
-    if clone is not None:
-        brought_home.take_home(store, task.workspace, clone)
-    return {"landed": new, "parts": [one.commit for one in (*members, member)], "onto": ground.branch, **told}
-
-
 def _came_by_hand(store: SnapshotRepo, task: Task, member: Member, tip: str) -> bool:
     """Whether a person has brought the kept commit in, also where they had to mend it: its message names the task."""
     answer = store.git("log", "--format=%B", f"{member.base}..{tip}", "--")
@@ -161,27 +186,6 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, onto: str, memb
     return ground
 
 
-def _patiently(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
-    """Landings of a project take turns: a check of what was joined would be run in vain if another came first.
-
-    Whoever else commits at the same moment only makes it begin anew.
-    """
-    lock = os.path.join(ground.snapshot_store.place.project, "landing.lock")
-    with ExitStack() as turn:
-        with suppress(Conflict):  # the check of another takes very long: both go on, and one of them begins anew
-            turn.enter_context(locked(lock, what="the branch", patience=_TURN_SECONDS))
-        for _ in range(_TRIES):
-            try:
-                return _once(ground, members, member)
-            except InTheWay as error:
-                raise _in_the_way(ground, member, error) from None
-            except landing.Unseen as error:
-                raise _unseen(ground, member, error) from None
-            except Conflict as error:
-                trouble = error
-    raise _blocked(ground, member, trouble.message.rstrip("."), [trouble.hint])
-
-
 def _unseen(ground: _Ground, member: Member, error: landing.Unseen) -> NotLanded:
     """A person is shown exactly what the work changes in files that are obeyed; their yes means that and nothing else."""
     Trust(ground.snapshot_store.place.project).ask(member.name, error.found)
@@ -194,7 +198,11 @@ def _unseen(ground: _Ground, member: Member, error: landing.Unseen) -> NotLanded
     )
 
 
-def _in_the_way(ground: _Ground, member: Member, error: InTheWay) -> NotLanded:
+def in_the_way(
+    app: App, snapshot_store: SnapshotStore, task: Task, member: Member, error: InTheWay, *, onto: str = ""
+) -> NotLanded:
+    """Files of the person's are dirty where the work would land."""
+    ground = _Ground(app, snapshot_store, task, onto)
     lines = [f"{path}: not committed in {error.checkout}" for path in error.paths[:_SHOWN]]
     count = len(error.paths)
     what = error.paths[0] if count == 1 else f"{count} files"
@@ -203,7 +211,7 @@ def _in_the_way(ground: _Ground, member: Member, error: InTheWay) -> NotLanded:
 
 
 def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[landing.LandingOutcome, bool]:
-    """The landing with the tip that has the work on it, and whether that is exactly the tree that was checked."""
+    """The landing as it is planned, and whether its tip holds exactly the tree that was checked."""
     app, snapshot_store, task = ground.app, ground.snapshot_store, ground.task
     how: dict[str, Any] = {"names": (), "prepared": members, "snapshot_store": snapshot_store, "into": ground.branch}
     how["rules"] = bool(task.check_command)  # its check has passed on what they made, or is run on it now
@@ -213,7 +221,7 @@ def _once(ground: _Ground, members: list[Member], member: Member) -> tuple[landi
         return planned, False  # nothing was changed, or a report that was killed had landed it
     exact = tree_of(snapshot_store.store, planned.merged.new) == tree_of(snapshot_store.store, member.commit)
     check = "" if exact else task.check_command  # the branch has moved on: what would be there now is checked anew
-    done = landing.land(app, **how, check=check, needs=_needs(ground, members, member))
+    done = landing.land(app, **how, check=check, needs=_needs(ground, members, member), only_plan=True)
     _refuse_conflicts(ground, member, done)
     if done.verdict is not None and not done.verdict.green:
         said = f"joined with {ground.short} as it is now, `{check}` is {done.verdict.word} ({done.blame.words if done.blame else 'all of it'})"

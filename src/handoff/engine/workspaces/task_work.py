@@ -15,7 +15,6 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import batches, outcomes, races, states, tasks
-from handoff.engine.features import brought_home
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
@@ -209,7 +208,7 @@ def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
 def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict[str, Any]:
     """Put the judged work on its branch in the project's repository, so that nothing depends on the clone any more.
 
-    A part of a batch waits there for its fan-in; anything else lands now. What was done before a crash is found done.
+    What was done before a crash is found done.
     """
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
@@ -222,19 +221,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
         found |= {"settled": [one.path for one in laid.files], "decisions": said}
     if task.kind == tasks.ENTRANT:
         found[races.FACTS] = race_facts.gather(snapshot_store.store, member)
-    elif task.kind != tasks.SUB_TASK or _lands_in_order(app, task):
-        found.update(arrival.land(app, snapshot_store, task, judged, onto=workspace.target))
-    if task.kind not in tasks.PARTS:
-        found["documents"] = brought_home.take_home(snapshot_store.store, task.workspace, workspace)
     return found
-
-
-def _lands_in_order(app: App, task: Task) -> bool:
-    """Whether the person said that each part of the batch lands as soon as it is green."""
-    batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
-    if batch is None or batches.LAND_IN_ORDER not in batch.manifest:
-        return False  # most say nothing of it, and the words of a large batch are long to read
-    return bool(loads(batch.manifest).get("land") == batches.LAND_IN_ORDER)
 
 
 def _short(workspace: Workspace) -> str:

@@ -105,12 +105,8 @@ class Target(Git):
 
     def move(self, landing: Landing) -> None:
         """Swap the branch and bring the checkout along; what cannot be done in full is not done at all."""
-        for pack in self.store.packs:  # most of what the checkout needs was written together: it is given as it is
-            self.store.git("index-pack", "--stdin", objects=self.source.objects, stdin=pack)
-        self.store.packs.clear()
-        give_objects(self.store, self.source, [landing.new])
-        checkout = open_source(landing.checkout) if landing.checkout else None
         self.check(landing)
+        checkout = open_source(landing.checkout) if landing.checkout else None
         self.save(landing)
         # git's own lock, from before the branch moves until index and files have followed: killed in between, nobody can
         # commit what still stands in the index over what has landed.
@@ -172,7 +168,11 @@ class Target(Git):
         return lock
 
     def check(self, landing: Landing) -> None:
-        """Refuse where dirty files of the checkout would be changed."""
+        """Refuse where dirty files of the checkout would be changed; the repository has all the objects then."""
+        for pack in self.store.packs:  # most of what the checkout needs was written together: it is given as it is
+            self.store.git("index-pack", "--stdin", objects=self.source.objects, stdin=pack)
+        self.store.packs.clear()
+        give_objects(self.store, self.source, [landing.new])
         blocked = self.in_the_way(open_source(landing.checkout), landing.old, landing.new) if landing.checkout else []
         if blocked:
             count = f"{len(blocked)} files that would change are" if len(blocked) > 1 else "1 file that would change is"

@@ -18,8 +18,9 @@ from handoff.engine.fanout import stop_files, views
 from handoff.engine.fanout.older import ABORTED, FOLLOWED, TAKEN_OVER, TRIGGERED, followed_folders
 from handoff.engine.fanout.paths import LOOKED
 from handoff.engine.home import Project, find_project
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.supervisor.handoff_fanout import old_home
-from handoff.engine.tasks import batches, create, current, report
+from handoff.engine.tasks import batches, create, report
 from handoff.engine.workspaces.baton import RULES
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class _Import:
         self._hold(place, held)
         task = create.write_down(self.app, place, request)
         if old.state == old_home.BLOCKED:
-            report.block(self.app, current.CurrentClaim(task, None, ""), reason=old.reason or "no reason given")
+            report.block(self.app, CurrentClaim(task, None, ""), reason=old.reason or "no reason given")
         return NEW, words
 
     def _batch(self, old: OldBatch) -> tuple[str, str]:

@@ -14,10 +14,11 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.features.status import look
 from handoff.engine.home import find_project, home_config, settle
+from handoff.engine.outcome import kinds
 from handoff.engine.proof import faults
 from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.tasks import batches
@@ -31,10 +32,12 @@ from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.home import Project
-    from handoff.engine.tasks.kinds import EndedSession
+    from handoff.engine.outcome.kinds import EndedSession
+    from handoff.store.database import Transaction
 
 FILE = "handoff-split.toml"
 """What a planner writes, at the top of its clone."""
@@ -142,9 +145,11 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
 
 
 def _again(app: App, ended: EndedSession, reason: str) -> AgentOutcome:
+    outcome = AgentOutcome(FAILED, first_sentence(reason))
     with app.database.transaction() as transaction:
         leases.hand_back(transaction, task=tasks.get(transaction, key=ended.task.key), reason=reason)
-    return AgentOutcome(FAILED, first_sentence(reason))
+        kinds.tell_concluded(transaction, ended.task, ended.session, outcome)
+    return outcome
 
 
 def proposal(app: App, task: Task) -> str:
@@ -159,18 +164,22 @@ def check_answer(app: App, task: Task, answer: str) -> None:
     verify_words(app, find_project(app, name=task.project), FILE, text)
 
 
-def answer(app: App, task: Task) -> None:
-    """A person said yes: the batch is open, once."""
-    if batch_of(app, task) is not None:
-        return
-    project = find_project(app, name=task.project)._replace(workspace=task.workspace)
-    made = batches.open_batch(app, project, FILE, proposal(app, task)).batch
-    with app.database.transaction() as transaction:
+def approve(app: App, task: Task, *, by: str, reason: str, answer: str) -> Outcome:
+    """A person said yes: the batch is open and the task is done, in one transaction."""
+    outcome: Outcome | None = None
+
+    def also(transaction: Transaction, made: Batch) -> None:
+        nonlocal outcome
         journal.append(transaction, OPENED, task=task, batch_key=made.key, id=made.id)
+        outcome = gates.approve(transaction, key=task.key, answered_by=by, reason=reason, answer=answer)
+
+    project = find_project(app, name=task.project)._replace(workspace=task.workspace)
+    batches.open_batch(app, project, FILE, answer or proposal(app, task), also=also)
     clone = task_clones.of_task(app, task)
     if clone is not None:
         with suppress(HandoffError):  # what cannot be removed now is found by gc
             remove_workspace(app, name=clone.name, snapshot_store=task_clones.snapshot_store_of_project(app, task))
+    return outcome or outcomes.Outcome(tasks.get(app.database, key=task.key))
 
 
 def batch_of(app: App, task: Task) -> Batch | None:

@@ -9,8 +9,8 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.sessions.expenses import cost_words
 from handoff.board.tasks import metrics, races, states
+from handoff.engine.outcome import whole_check
 from handoff.engine.tasks import batches
-from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.splitting import forecast, joining, verdict
 
 if TYPE_CHECKING:

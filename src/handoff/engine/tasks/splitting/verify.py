@@ -10,10 +10,10 @@ from itertools import pairwise
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.outcome import whole_check
 from handoff.engine.proof import evidence, faults
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.tasks.batches import read_checked, refuse_live_names
-from handoff.engine.tasks.manifests import whole_check
 from handoff.engine.tasks.manifests.fields import Fault, plain_path
 from handoff.engine.tasks.manifests.reading import fault_error
 from handoff.engine.tasks.splitting.shared import groups

@@ -91,6 +91,7 @@ def land(
     rest: bool = False,
     needs: Mapping[str, frozenset[str]] | None = None,
     only_check: bool = False,
+    only_plan: bool = False,
     settled: Sequence[Way] = (),
     approve: bool = False,
 ) -> LandingOutcome:
@@ -100,6 +101,7 @@ def land(
     If the check is red, the culprits are found; with `rest` the others land, if they are green without them. `needs` says
     which members build on which. With `only_check` nothing lands, whatever the check says. `settled` is asked before all other ways.
     Control files that sessions changed and nobody has seen are refused (`Unseen`), unless the person says `approve`.
+    With `only_plan` everything is asked that can say no, and the caller moves the branch (`Target.move` with the `landing` given).
     """
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target = target_of(app, snapshot_store)
@@ -131,7 +133,12 @@ def land(
         if only_check or outcome.verdict is None or not outcome.verdict.green:
             return outcome
     _look_at_control(app, snapshot_store, target, outcome, approve=approve)
-    return _move(app, snapshot_store, target, outcome, began)
+    landing = _record_of(snapshot_store, outcome, began)
+    if only_plan:
+        target.check(landing)
+        return outcome._replace(landing=landing)
+    target.move(landing)
+    return _recorded(app, snapshot_store, outcome._replace(landing=landing))
 
 
 def _refuse_unfinished_flows(app: App, snapshot_store: SnapshotStore, members: Sequence[Member]) -> None:
@@ -188,12 +195,10 @@ def _tip(target: Target, branch: str, into: str) -> str:
     raise UserError(f"There is no branch {branch.removeprefix('refs/heads/')}.", "Name another with --into.")
 
 
-def _move(
-    app: App, snapshot_store: SnapshotStore, target: Target, outcome: LandingOutcome, began: float
-) -> LandingOutcome:
-    """Swap the branch, bring the checkout along, and note what was checked."""
+def _record_of(snapshot_store: SnapshotStore, outcome: LandingOutcome, began: float) -> Landing:
+    """The move of the branch as it will be remembered."""
     merged, checkout = outcome.merged, checkout_of(snapshot_store.place.source, outcome.target)
-    landing = Landing(
+    return Landing(
         id=f"{int(began * 1000):015d}-{os.urandom(2).hex()}",
         target=outcome.target,
         old=merged.old,
@@ -202,8 +207,6 @@ def _move(
         checkout=checkout.top if checkout else "",
         time=began,  # the snapshot may be an older one, when nothing has changed since
     )
-    target.move(landing)
-    return _recorded(app, snapshot_store, outcome._replace(landing=landing))
 
 
 def _checked(

@@ -9,6 +9,7 @@ from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout.paths import document
 from handoff.engine.home import home_config
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.tasks import create
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
 
@@ -236,7 +237,7 @@ def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> No
     except UserError:
         if arguments.dry_run or not arguments.brief:
             raise
-        current_claim = current.CurrentClaim(
+        current_claim = CurrentClaim(
             create.write_down(ctx.app, project, _request(arguments, _brief(arguments))), None, ""
         )
     if arguments.dry_run:

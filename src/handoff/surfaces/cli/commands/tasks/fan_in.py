@@ -9,6 +9,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import files_folder, find_project
+from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.tasks import batches, current, report
 from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
@@ -45,7 +46,7 @@ def keep_alive(ctx: Context, arguments: Namespace, batch: Batch) -> int:
     fan_in = batches.fan_in_of(ctx.app, batch)
     if fan_in.state == "ready":
         claim = report.take(ctx.app, task=fan_in.label, project=batch.project, session=arguments.session)
-        current_claim = current.CurrentClaim(claim.task, claim.fence, claim.session.id)
+        current_claim = CurrentClaim(claim.task, claim.fence, claim.session.id)
         ctx.out.line(f"You hold {fan_in.label} (session {current_claim.session}, fence {current_claim.fence}).")
     else:
         current_claim = current.find(

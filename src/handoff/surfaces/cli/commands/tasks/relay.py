@@ -12,7 +12,7 @@ from handoff.engine.tasks import current
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
-    from handoff.engine.tasks.current import CurrentClaim
+    from handoff.engine.outcome.ended import CurrentClaim
     from handoff.surfaces.cli.command import Context, Parser
 
 

@@ -7,7 +7,7 @@ from handoff.board.tasks.states import GATED
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.tasks.report import Finished
+    from handoff.engine.outcome.ended import Finished
     from handoff.surfaces.cli.command import Context
 
 

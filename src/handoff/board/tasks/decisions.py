@@ -1,0 +1,91 @@
+"""What was decided about finished work: one row, written before anything is done about it, so that whoever finds it goes on."""
+
+from __future__ import annotations
+
+from handoff.base.errors import Conflict
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import texts
+from handoff.board.tasks.tasks import stale
+from handoff.store.database import fetch_all, fetch_one
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.board.tasks.tasks import Task
+    from handoff.store.database import Store, Transaction
+
+OPEN, WAITING, DONE = "open", "waiting", "done"
+LIMIT = 200
+
+
+class Decision(Record):
+    """Open: to be carried out on its host. Waiting: a person is asked at the task's gate. Then done, or withdrawn."""
+
+    key: int
+    project: str
+    task: int
+    flow: int | None
+    fence: int
+    """Of the session that holds the task; 0 where a person decided and nobody held it."""
+    session: str
+    host: str
+    state: str
+    body: str
+    made_at: float
+    ended_at: float | None
+
+    @property
+    def intent(self) -> dict[str, Any]:
+        """What is to be done, as it was written."""
+        return dict(texts.read(self.body, {}))
+
+
+def add(
+    transaction: Transaction, task: Task, *, fence: int, session: str, host: str, intent: dict[str, Any]
+) -> Decision:
+    """Write down what is to be done. An earlier decision that waits for a person is replaced by this one.
+
+    Raises Conflict where the task is in other hands.
+    """
+    live = of_task(transaction, key=task.key)
+    if live is not None and live.state == OPEN:
+        raise Conflict(f"'{task.label}' is being finished just now.", f"See: handoff show {task.label}")
+    transaction.execute("withdraw_decision", task=task.key, now=transaction.now())
+    row = transaction.one(
+        "add_decision",
+        project=task.project,
+        task=task.key,
+        fence=fence,
+        session=session,
+        host=host,
+        body=texts.write(intent),
+        now=transaction.now(),
+    )
+    if row is None:
+        raise stale(task, fence or None)
+    return Decision(**row)
+
+
+def of_task(store: Store, *, key: int) -> Decision | None:
+    """What was decided about a task and is not over."""
+    return fetch_one(store, Decision, "live_decision", task=key)
+
+
+def open_on(store: Store, *, host: str) -> list[Decision]:
+    """What was decided on this host and is not carried out yet, the oldest first."""
+    return fetch_all(store, Decision, "list_open_decisions", host=host, limit=LIMIT)
+
+
+def move(transaction: Transaction, decision: Decision, *, state: str, intent: dict[str, Any] | None = None) -> Decision:
+    """The decision in another state, or as it was planned anew. Raises Conflict where somebody else has moved it."""
+    row = transaction.one(
+        "put_decision",
+        key=decision.key,
+        seen=decision.state,
+        state=state,
+        body=decision.body if intent is None else texts.write(intent),
+        ended_at=transaction.now() if state == DONE else None,
+    )
+    if row is None:
+        raise Conflict("What was decided about this work has changed meanwhile.", "Look at it again: handoff status")
+    return Decision(**row)

@@ -1,0 +1,1 @@
+"""What becomes of finished work: judged, decided in one row, carried out."""

@@ -1,0 +1,119 @@
+"""The kinds of tasks: who judges each, where it works, where its work lands, what a person's yes does."""
+
+from __future__ import annotations
+
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
+from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PHASE, PLAN, SUB_TASK, TASK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from handoff.agents.contract import AgentOutcome
+    from handoff.board.tasks.outcomes import Outcome
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.app import App
+    from handoff.store.database import Transaction
+
+BRANCH, IN_ORDER, NOWHERE = "branch", "in order", "nowhere"
+
+
+class Kind(Record):
+    """What becomes of the work of one kind of task. A kind of your own is a row of `KINDS`."""
+
+    judge: str = ""
+    """The module that judges it when its session is over; empty: its check does, also when it is reported before.
+
+    Such a module has `prepare(app, task) -> str` (before the session: the workspace, the baton) and `decide(app, ended)`, which may be
+    called again after a crash; where it asks a person, also `check_answer`, and `answer` (after a yes) or `approve` (the yes itself)."""
+    lands: str = BRANCH
+    """Where its work goes: the branch it began at, the same where the person wants parts in order, or nowhere by itself."""
+    documents: bool = True
+    """Whether what it wrote in a feature's documents comes home with it."""
+    clone: str = ""
+    """Who works in a clone by default: always, owning (who owns paths), unattended (nobody sits before it), joining (who joins work that
+    was made in clones)."""
+
+
+KINDS = {
+    TASK: Kind(clone="unattended"),
+    SUB_TASK: Kind(lands=IN_ORDER, documents=False, clone="owning"),
+    ENTRANT: Kind(lands=NOWHERE, documents=False, clone="always"),
+    FAN_IN: Kind(clone="joining"),
+    PHASE: Kind(judge="handoff.engine.flows.conclude", lands=NOWHERE),  # in the flow's own clone
+    PLAN: Kind(judge="handoff.engine.tasks.splitting.planner", lands=NOWHERE, clone="always"),
+}
+
+
+def is_judged_later(task: Task) -> bool:
+    """Whether it is judged when its session is over: what it reports before is only written down."""
+    return bool(KINDS[task.kind].judge)
+
+
+class EndedSession(Record):
+    """A session that is over. Nothing of it runs any more; who decides keeps what it does not commit."""
+
+    task: Task
+    """The row as it is now."""
+    fence: int
+    session: str
+    workspace: str
+    outcome: AgentOutcome
+    """How the client came out, by its own words and its exit code."""
+    holds: bool
+    """Whether the session still holds the task; otherwise it has reported, or the task went on without it."""
+
+
+def decider_of(task: Task) -> Callable[[App, EndedSession], AgentOutcome | None] | None:
+    """The function for tasks of this kind; it is imported only when it is needed."""
+    found: Callable[[App, EndedSession], AgentOutcome | None] | None = getattr(_module(task), "decide", None)
+    return found
+
+
+def prepare(app: App, task: Task) -> str:
+    """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
+    module = _module(task)
+    return str(module.prepare(app, task)) if module is not None else ""
+
+
+def check_answer(app: App, task: Task, answer: str) -> None:
+    """Before a person's yes counts: its kind may refuse what would be done then."""
+    check = getattr(_module(task), "check_answer", None)
+    if check is not None:
+        check(app, task, answer)
+
+
+def approve(app: App, task: Task, *, by: str, reason: str, answer: str) -> Outcome:
+    """A person's yes to the gate of a task, with what its kind makes of it."""
+    from handoff.board import gates
+
+    module = _module(task)
+    if hasattr(module, "approve"):
+        found: Outcome = module.approve(app, task, by=by, reason=reason, answer=answer)
+        return found
+    outcome = gates.approve(app.database, key=task.key, answered_by=by, reason=reason, answer=answer)
+    if module is not None:
+        module.answer(app, task)
+    return outcome
+
+
+def tell_concluded(
+    transaction: Transaction, task: Task, session: str, outcome: AgentOutcome, outside: tuple[str, ...] = ()
+) -> None:
+    """What came of a session, once: in the same transaction as what is made of it, so that no repeat counts it again."""
+    known = {event.kind for event in journal.of_task(transaction, key=task.key) if event.session == session}
+    if "session.concluded" not in known:
+        journal.append(
+            transaction, "session.concluded", task=task, session=session, outcome=outcome.kind, reason=outcome.reason
+        )
+    if outside and "session.out_of_scope" not in known:
+        journal.append(transaction, "session.out_of_scope", task=task, session=session, outside=list(outside[:200]))
+
+
+def _module(task: Task) -> Any:
+    if not is_judged_later(task):
+        return None
+    from importlib import import_module
+
+    return import_module(KINDS[task.kind].judge)
