@@ -79,7 +79,7 @@ def test_a_batch_is_shown_logged_paused_tried_again_and_taken_back_by_its_name(s
     ]
     shop("pause", "shop", "--reason", "lunch")
     assert "Go on with: handoff resume shop" in shop("task").out
-    assert "lunch" in shop("task", "claim", code=1).err
+    assert "lunch" in shop("task", "open", "shop/form", code=3).err
     shop("resume", "shop")
     shop("task", "claim", "shop/form")
     shop("task", "block", "no key")
