@@ -58,8 +58,8 @@ ifeq ($(shell id -u),0)
 else
 	@rm -f $(VENV)/clients.tsv
 	HANDOFF_TEST_CLIENTS="$(or $(CLIENTS),all)" HANDOFF_TEST_CLIENTS_TABLE=$(abspath $(VENV))/clients.tsv \
-	  $(PYTEST) -n 2 -m "clients$(if $(CLIENTS), and not front_door and not endings)" tests/clients
-	$(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md)
+	  $(PYTEST) -n 2 -m "clients$(if $(CLIENTS), and not front_door and not endings)" tests/clients; verdict=$$?; \
+	  $(if $(CLIENTS),,$(BIN)/python tests/support/real_clients.py table $(VENV)/clients.tsv docs/clients.md;) exit $$verdict
 endif
 
 script-packages: $(VENV)/.dev ## vitest, jest, mocha, c8 and nyc for the tests that drive them, in a cache of their own

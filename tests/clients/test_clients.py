@@ -116,7 +116,7 @@ def test_a_provider_that_refuses_or_never_answers_costs_no_attempt_and_the_work_
     fault = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key", "code": 401}}
     cases = (
         (("error", 401, fault), "2", "login", ("401", "x-api-key")),  # opencode shows the words alone
-        (("hang",), "0.4", "down", ("its provider never answered",)),
+        (("hang",), "1", "down", ("its provider never answered",)),
     )
     for act, minutes, kind, why in cases:
         stage.serve(act)
