@@ -60,7 +60,10 @@ def report(app: App, held: CurrentClaim, said: Said) -> Finished:
         task = _renew(app, task, held)
     if is_judged_later(task) and not task.ended:
         return _heard(app, task, held, said.summary)
-    decided = None if task.ended else decisions.of_task(app.database, key=task.key)
+    remote = "" if task.ended else home_config(app).text("git_remote")
+    step, decided = task.baseline_facts.get("step"), None
+    if not task.ended and (task.check_command or step or remote or said.minutes is not None or _has_clone(app, task)):
+        decided = decisions.of_task(app.database, key=task.key)
     if decided is not None and decided.state == decisions.OPEN:
         from handoff.engine.outcome.carry_out import carry_out
 
@@ -82,10 +85,7 @@ def report(app: App, held: CurrentClaim, said: Said) -> Finished:
         whole_check.refuse_not_landed(app, task)
     if evidence.outside:
         record["accepted"] = said.accept_outside
-    remote = "" if task.ended else home_config(app).text("git_remote")
-    follows = (
-        judged is not None or evidence.tree or task.baseline_facts.get("step") or remote or said.minutes is not None
-    )
+    follows = judged is not None or evidence.tree or step or remote or said.minutes is not None
     if task.ended or not follows:
         return Finished(_write_finished(app, task, held, said, record), evidence)
     return _decided(app, task, held, said, evidence, record, clone, judged, began)
