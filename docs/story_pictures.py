@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from picture import PROMPT, as_svg, quiet, record, scratch_environment, write
 
-from handoff.agents.scripted.player import SCRIPTS
+from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.surfaces.cli.commands.tool.demo import CALCULATOR, write_files
 
 if TYPE_CHECKING:

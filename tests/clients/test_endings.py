@@ -1,6 +1,6 @@
 """Each real client meets each way in which a provider fails, and nothing of it is charged to the agent.
 
-With HANDOFF_TEST_ENDINGS=yes what each client said is kept beside the clients: the recordings of tests/agents/reading are made of it.
+With HANDOFF_TEST_ENDINGS=yes what each client said is kept beside the clients: the recordings of tests/agents are made of it.
 """
 
 from __future__ import annotations

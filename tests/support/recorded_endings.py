@@ -14,7 +14,7 @@ from typing import Any
 from real_clients import FOLDER
 from source import ROOT
 
-FILE = os.path.join(ROOT, "tests", "agents", "reading", "recorded_endings.json")
+FILE = os.path.join(ROOT, "tests", "agents", "recorded_endings.json")
 _KEPT = os.path.join(FOLDER, "endings")
 _LEFT_OUT = re.compile(
     r"id$|uuid|timestamp|usage|stats|duration|cost|token|server|date|content-|snapshot|fast_|retry_delay", re.IGNORECASE

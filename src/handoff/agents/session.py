@@ -20,10 +20,10 @@ from handoff.agents.contract import (
     Ending,
     SessionLimits,
 )
+from handoff.agents.endings import classify
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
-from handoff.agents.reading.endings import classify
-from handoff.agents.reading.records import RecordReader
-from handoff.agents.reading.usage import Bill, Book, Prices
+from handoff.agents.records import RecordReader
+from handoff.agents.usage import Bill, Book, Prices
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import spawn, wait_for_end

@@ -13,13 +13,12 @@ from handoff.base.clock import stamp
 from handoff.base.errors import PACKAGE, MissingPackage, UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.notify.events import text, title
+from handoff.notify.channels import text, title
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.notify.channels import Channel
-    from handoff.notify.events import NotifiedEvent
+    from handoff.notify.channels import Channel, NotifiedEvent
 
 SENT, AGAIN, REFUSED, GONE = "sent", "again", "refused", "gone"
 _OK, _SERVER, _GONE = range(200, 300), 500, 410

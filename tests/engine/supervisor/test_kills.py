@@ -41,9 +41,9 @@ OF_MONITORS = (
 )
 OF_AGENTS = (
     "tool.scripted._scripted:call",
-    "scripted.player.perform:call",
-    "scripted.player.do_write:return",
-    "scripted.player.perform:return",
+    "adapters.scripted.perform:call",
+    "adapters.scripted.do_write:return",
+    "adapters.scripted.perform:return",
 )
 OF_CLONES = (
     "workspaces.workspaces.reserve:return",  # a name is taken, nothing is there

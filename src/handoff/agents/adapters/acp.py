@@ -25,7 +25,7 @@ from handoff.agents.contract import (
     number,
     parse_line,
 )
-from handoff.agents.reading.records import of_openai
+from handoff.agents.records import of_openai
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING

@@ -25,7 +25,7 @@ from handoff.agents.contract import (
     text_of,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.records import of_claude
+from handoff.agents.records import of_claude
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 

@@ -27,7 +27,7 @@ from handoff.agents.contract import (
     parse_line,
 )
 from handoff.agents.hook_entries import group_hooks
-from handoff.agents.reading.records import of_openai
+from handoff.agents.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text
 from handoff.base.light_json import dumps

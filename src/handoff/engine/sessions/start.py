@@ -10,7 +10,7 @@ from handoff.agents import folder as folders
 from handoff.agents.adapters.person import NAME as PERSON
 from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
-from handoff.agents.reading.records import places
+from handoff.agents.records import places
 from handoff.agents.session import AgentSession, SupervisionRules, supervise
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError

@@ -19,8 +19,7 @@ from handoff.engine.home import home_config
 from handoff.engine.sessions import endpoints
 from handoff.engine.sessions.endpoints import GATES
 from handoff.notify import sending, telemetry
-from handoff.notify.channels import APPRISE, Channel, read_channels
-from handoff.notify.events import NotifiedEvent, class_of
+from handoff.notify.channels import APPRISE, Channel, NotifiedEvent, class_of, read_channels
 from handoff.store.addresses import without_password
 
 if TYPE_CHECKING:

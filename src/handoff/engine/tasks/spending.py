@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.agents.reading.usage import Prices
+from handoff.agents.usage import Prices
 from handoff.base.errors import Refused
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import expenses

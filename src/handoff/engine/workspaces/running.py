@@ -23,8 +23,8 @@ from handoff.engine.workspaces.transcripts import known_session
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.agents.reading.usage import Bill
     from handoff.agents.session import AgentSession
+    from handoff.agents.usage import Bill
     from handoff.board.sessions.host_leases import Holding
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task

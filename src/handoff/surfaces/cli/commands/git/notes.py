@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from handoff.engine.proof.reverify import Compared
+    from handoff.engine.proof.git_notes import Compared
     from handoff.git.notes.record import Check, Note
     from handoff.git.notes.store import Annotated
     from handoff.surfaces.cli.command import Context, Parser
@@ -197,9 +197,9 @@ def _verify_arguments(parser: Parser) -> None:
 
 
 def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.proof import reverify
+    from handoff.engine.proof import git_notes
 
-    found = reverify.verify(
+    found = git_notes.verify(
         ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, sandboxed=not arguments.no_sandbox
     )
     ctx.out.data([_compared_data(one) for one in found])
@@ -213,9 +213,9 @@ def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
             for words in check.differences:
                 ctx.out.line(f"      {words}", "bad")
     outcomes = {one.outcome for one in found}
-    if reverify.DIFFERS in outcomes:
+    if git_notes.DIFFERS in outcomes:
         return 1
-    return _NOT_RECORDED if reverify.NOT_RECORDED in outcomes else 0
+    return _NOT_RECORDED if git_notes.NOT_RECORDED in outcomes else 0
 
 
 def _compared_data(one: Compared) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.scripted.player import SCRIPTS
+from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.markdown import quoted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.scripted import player
+from handoff.agents.adapters import scripted
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
@@ -26,10 +26,10 @@ def _scripted(ctx: Context, arguments: Namespace) -> int:
         raise UserError(
             f"There is no script {arguments.script}.", "The format: handoff help docs/howto/add-an-agent.md"
         )
-    acts = player.read_script(arguments.script)
+    acts = scripted.read_script(arguments.script)
     prompt = files.read_text(arguments.prompt) if arguments.prompt else ""
-    stage = player.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)
-    ended = player.perform(acts, stage, ctx.out.line)
+    stage = scripted.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)
+    ended = scripted.perform(acts, stage, ctx.out.line)
     if ended.words:
         ctx.out.error(ended.words)
     return ended.code

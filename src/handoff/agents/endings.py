@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handoff.agents.contract import Ending
 
 # The known endings: what clients and providers print when something is not the agent's fault; the first row that fits counts. Each was seen
-# on the real program or stands in the provider's documentation; tests/agents/reading has the recordings.
+# on the real program or stands in the provider's documentation; tests/agents has the recordings.
 
 
 CLIENTS = ("claude", "codex", "gemini", "copilot", "opencode", "cursor", "aider", "acp")

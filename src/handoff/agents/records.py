@@ -1,8 +1,7 @@
 """The clients' own records of their conversations: where they lie and what their lines say of tokens. Nothing in them is changed.
 
 They belong to the clients and change with their versions, so that a line which is not understood is passed by. What a session in a
-sandbox puts in their place is only ever read as text: no link is followed, nothing but a file is opened.
-"""
+sandbox puts in their place is only ever read as text: no link is followed, nothing but a file is opened."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from handoff.agents import catalog
-from handoff.agents.reading.records import RecordReader, places, uses
-from handoff.agents.reading.usage import Book, Prices
+from handoff.agents.records import RecordReader, places, uses
+from handoff.agents.usage import Book, Prices
 from handoff.base.errors import ConfigError
 
 # Each answer of the scripted model took 10 tokens, 4 of them cached, and gave 5, of which it reasoned 2.

@@ -11,8 +11,8 @@ import recorded_endings
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.contract import ENDINGS, RESULT, TROUBLE, AgentEvent, Ending
+from handoff.agents.endings import ANY, COMMAND, KNOWN, LIMIT_SECONDS, classify
 from handoff.agents.monitor import ERRORS, EVENTS, EXIT
-from handoff.agents.reading.endings import ANY, COMMAND, KNOWN, LIMIT_SECONDS, classify
 from handoff.agents.session import AgentSession, SupervisionRules
 from handoff.base.clock import SystemClock
 

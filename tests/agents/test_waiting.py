@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.agents.reading.endings import reset_time
+from handoff.agents.endings import reset_time
 
 NOW = 1_763_193_600.0  # 2025-11-15 08:00:00 UTC
 

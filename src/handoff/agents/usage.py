@@ -1,8 +1,7 @@
 """What a session has used and what that costs: tokens as its client tells them, money as the client, a setting or a list says.
 
 A client tells its tokens with each answer, once at its end, or only in the record that it keeps of the conversation. A session that
-is killed never comes to its end, so the record is followed as well. What is told twice counts once.
-"""
+is killed never comes to its end, so the record is followed as well. What is told twice counts once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""What a client's output means: lines, outcomes, until when to wait."""

@@ -1,1 +1,0 @@
-"""The packaged agent that plays a script: no model, no cost."""
