@@ -1,5 +1,8 @@
-"""Forget what ended long ago. Old lines of the journal go into files: one a month, compressed, each line as JSON; nothing that a row
-still needs goes there."""
+"""Forget what ended long ago. Old lines of the journal go into files: one a month, compressed, each line as JSON.
+
+A line is put away when its task, its batch and its flow are forgotten. It is in the file, on the disk, before it leaves the
+database; after a crash between the two it is in the file twice, and read once.
+"""
 
 from __future__ import annotations
 

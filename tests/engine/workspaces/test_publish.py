@@ -14,8 +14,7 @@ from handoff.base.errors import Conflict
 from handoff.board.sessions import executors
 from handoff.board.tasks import tasks
 from handoff.engine.workspaces import publish
-from handoff.engine.workspaces.publish import memory
-from handoff.engine.workspaces.publish.retire import in_turn, retire
+from handoff.engine.workspaces.publish import in_turn, retire
 from hosts import Hosts
 
 
@@ -237,7 +236,7 @@ def test_what_landed_leaves_the_shared_repository_and_what_somebody_needs_or_has
     asked = {
         "project": "shop",
         "remote": publish.remote_of(second.app, "shop"),
-        "mirror": memory.mirror_of(second.app, "shop"),
+        "mirror": publish.mirror_of(second.app, "shop"),
     }
     assert retire(second.app, **asked, days=30) == [], "not within the hour"
     before = hosts.refs()
@@ -261,7 +260,7 @@ def test_a_machine_that_has_fetched_nothing_takes_names_away(hosts):
     first = hosts.host("anna")
     name, tip = "refs/handoff/base/x", hosts.refs()["refs/heads/main"]
     hosts.git("-C", hosts.remote, "update-ref", name, tip)
-    remote, mirror = publish.remote_of(first.app, "shop"), memory.mirror_of(first.app, "shop")
+    remote, mirror = publish.remote_of(first.app, "shop"), publish.mirror_of(first.app, "shop")
     assert not os.path.exists(mirror)
     assert remote.delete(mirror, {name: tip}) == [name]
     assert name not in hosts.refs()
@@ -308,13 +307,13 @@ def test_a_checkout_of_another_machines_work_borrows_its_history_from_the_mirror
     assert placed.workspace.startswith(second.home)
     assert os.path.exists(os.path.join(placed.workspace, "build.txt"))
     with open(os.path.join(placed.workspace, ".git", "objects", "info", "alternates"), encoding="utf-8") as file:
-        assert file.read().strip() == os.path.join(memory.mirror_of(second.app, "shop"), "objects")
+        assert file.read().strip() == os.path.join(publish.mirror_of(second.app, "shop"), "objects")
     hosts.git("-C", placed.workspace, "fsck", "--connectivity-only")
 
 
 def test_sessions_that_begin_in_the_same_moment_make_one_mirror(hosts):
     first = hosts.host("anna")
-    remote, mirror = publish.remote_of(first.app, "shop"), memory.mirror_of(first.app, "shop")
+    remote, mirror = publish.remote_of(first.app, "shop"), publish.mirror_of(first.app, "shop")
     names = [f"refs/heads/person-{number}" for number in range(8)]
     for name in names:
         hosts.git("-C", hosts.remote, "update-ref", name, "main")

@@ -13,7 +13,7 @@ from handoff.engine import acts
 from handoff.engine.fanout import paths
 from handoff.engine.home import find_project
 from handoff.engine.proof import evidence
-from handoff.engine.sessions import hooks, inside, requests
+from handoff.engine.sessions import hooks, requests
 from handoff.engine.tasks import create, current
 from handoff.engine.tasks import report as journey
 from handoff.engine.tasks.manifests.fields import SUB_TASK_KEYS
@@ -144,7 +144,7 @@ def handoff(
         agent=agent,
         priority=priority,
     )
-    made = inside.write_down(app, request)
+    made = requests.write_down(app, request)
     if made.state == states.GATED:
         return f"Task '{made.label}' is written down. It goes beyond what you have yourself, so it waits for a person's yes."
     return f"Task '{made.label}' is written down and {made.state}."
@@ -163,7 +163,7 @@ def open_batch(
         **({"agent": agent} if agent else {}),
         "sub_tasks": [_part(part) for part in parts],
     }
-    opened = inside.open_batch(app, json.dumps(manifest, indent=1))
+    opened = requests.open_batch(app, json.dumps(manifest, indent=1))
     return f"Batch '{name}' is open: {opened.batch.total} parts, ready now: {', '.join(opened.ready)}."
 
 

@@ -16,10 +16,10 @@ from handoff.board import gates
 from handoff.board.sessions import leases
 from handoff.board.sessions import sessions as people
 from handoff.board.tasks import flows, states, tasks
+from handoff.board.tasks.tasks import PARTS
 from handoff.engine.fanout import views
 from handoff.engine.features.status import look as look_at_feature
 from handoff.engine.flows import conclude, evidence
-from handoff.engine.flows.agent_args import fill_in
 from handoff.engine.flows.state import state_of
 from handoff.engine.home import find_project, home_config, labels_of, settle
 from handoff.engine.proof.test_runs import suites_of
@@ -353,3 +353,25 @@ def history(app: App, flow: Flow) -> list[Event]:
 def commits(app: App, flow: Flow) -> list[str]:
     """The flow's commits, oldest first."""
     return state_of(app, flow).flow_checkout.log(flow.base, flow.head).splitlines()
+
+
+def fill_in(words: Sequence[str], task: Task) -> tuple[str, ...]:
+    """`{task}`, `{part}` (the task without its batch), `{attempt}` and, in a flow, `{flow}`, `{cycle}` and `{phase}` stand for what they say.
+
+    A part is told with its batch (`split/one`), because another batch may have a part of that name.
+    """
+    cycle, _, phase = task.id.partition("-")
+    names = {
+        "{task}": task.label if task.kind in PARTS else task.id,
+        "{part}": task.id,
+        "{attempt}": str(task.attempt),
+        "{flow}": task.scope,
+        "{cycle}": cycle,
+        "{phase}": phase,
+    }
+    found = []
+    for word in words:
+        for name, value in names.items():
+            word = word.replace(name, value)  # noqa: PLW2901 - one word, filled name by name
+        found.append(word)
+    return tuple(found)

@@ -14,7 +14,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import host_leases, leases, sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
-from handoff.engine.flows.agent_args import fill_in
+from handoff.engine.flows.flows import fill_in
 from handoff.engine.home import home_config
 from handoff.engine.proof.faults import GroundFault
 from handoff.engine.sessions import conclude, preflight, start

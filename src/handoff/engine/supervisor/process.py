@@ -22,7 +22,7 @@ from handoff.engine.home import home_config, labels_of
 from handoff.engine.sessions import stopping
 from handoff.engine.sessions.agent_programs import program_of
 from handoff.engine.tasks import spending
-from handoff.engine.workspaces.publish import memory
+from handoff.engine.workspaces import publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -282,7 +282,7 @@ def status(app: App) -> SupervisorStatus:
             ],
             stops=[f"{stop.words} ({stop.reason or 'no reason given'})" for stop in pauses.listing(transaction)],
             unserved=requirements.unserved(transaction),
-            unpublished=memory.troubles(app),
+            unpublished=publish.troubles(app),
             holds=holds.listing(transaction),
             spent_up=spent_up,
             plan=plan,

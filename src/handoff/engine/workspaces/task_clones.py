@@ -279,7 +279,7 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool)
 def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
     """The person's tree as it is now, with the work of the parts that the task needs joined in."""
     from handoff.engine.workspaces.landing import conflict, redo
-    from handoff.engine.workspaces.landing.ways import ways_of
+    from handoff.engine.workspaces.landing.resolvers import resolvers_of
     from handoff.engine.workspaces.workspaces import commit_of_now
     from handoff.git.landing.conflicts import lay_out
     from handoff.git.landing.doubts import doubts_of
@@ -292,7 +292,7 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     if not members:
         return DIRTY if dirty else ""
     start = commit_of_now(app, snapshot_store=snapshot_store, name=name_of(task), dirty=dirty)
-    ways = ways_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
+    ways = resolvers_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
     joined = merge(snapshot_store.store, start, members, moment=int(app.clock.now()), ways=ways)
     conflict.write_doubts(snapshot_store, name_of(task), doubts_of(snapshot_store.store, members, joined))
     laid = None

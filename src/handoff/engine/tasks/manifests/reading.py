@@ -1,18 +1,18 @@
-"""Read the manifest of a batch: every fault is told with its line and its fix, before anything is written."""
+"""Read the manifest of a batch: every fault is reported with its line and its fix, before anything is written."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 
 from handoff.base.errors import UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.tasks.manifests.fields import Fault, Manifest, Place, Reader, spell
-from handoff.engine.tasks.manifests.source_lines import line_in_json, line_in_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _SHOWN_FAULTS = 20
@@ -87,3 +87,145 @@ def _as_error(path: str, text: str, *, is_toml: bool, faults: list[Fault]) -> Us
     if more:
         shown.append(f"  and {more} more")
     return UserError(f"{path} has {len(faults)} faults:\n" + "\n".join(shown), "Fix them; nothing was written.")
+
+
+# On which line of a JSON or TOML file a value stands. Only errors ask.
+
+
+_SPACE = re.compile(r"\s*")
+_DECODER = json.JSONDecoder()
+
+
+def line_in_json(text: str, place: tuple[str | int, ...]) -> int:
+    """The line of the value at `place`, or of the innermost part of it that exists."""
+    at = _skip_space(text, 0)
+    for step in place:
+        found = next((where for name, where in _members(text, at) if name == step), None)
+        if found is None:
+            break
+        at = found
+    return text.count("\n", 0, at) + 1
+
+
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
+    """The members of the object or the list that begins at `at`, by key or by number, each with where its value begins."""
+    kind, number = text[at : at + 1], 0
+    at = _skip_space(text, at + 1)
+    while kind in ("{", "[") and text[at : at + 1] not in ("}", "]"):
+        name: str | int = number
+        if kind == "{":
+            name, at = _DECODER.raw_decode(text, at)
+            at = _skip_space(text, _skip_space(text, at) + 1)
+        yield name, at
+        _, at = _DECODER.raw_decode(text, at)
+        at = _skip_space(text, at)
+        if text[at : at + 1] != ",":
+            return
+        at, number = _skip_space(text, at + 1), number + 1
+
+
+def line_in_toml(text: str, place: tuple[str | int, ...]) -> int:
+    """The line of the table or key at `place`, as near as plain reading of the lines finds it."""
+    lines = text.splitlines()
+    at = 0
+    header: list[str] = []
+    for position, step in enumerate(place):
+        if isinstance(step, int):
+            found = _nth_header(lines, at, ".".join(header), step)
+        else:
+            header.append(step)
+            if position + 1 < len(place) and isinstance(place[position + 1], int):
+                continue
+            found = _key_line(lines, at, step)
+        if found is None:
+            break
+        at = found
+    return at + 1
+
+
+def _nth_header(lines: list[str], at: int, name: str, index: int) -> int | None:
+    """The index-th `[[name]]` from line `at` on, as far as a header of a level above does not end the search."""
+    seen = -1
+    for number in range(at, len(lines)):
+        head = lines[number].strip().replace(" ", "")
+        if head.startswith(f"[[{name}]]"):
+            seen += 1
+            if seen == index:
+                return number
+        elif head.startswith("[[") and number > at and not head.startswith(f"[[{name.partition('.')[0]}"):
+            return None
+    return None
+
+
+def _key_line(lines: list[str], at: int, name: str) -> int | None:
+    start = at + 1 if lines and at < len(lines) and lines[at].strip().startswith("[") else at
+    for number in range(start, len(lines)):
+        line = lines[number].strip()
+        if line.startswith("["):
+            if line.strip("[] ").split(".")[-1] == name:
+                return number
+            return None if start > at else _header_of(lines, number, name)
+        if line.partition("=")[0].strip().strip("\"'") == name:
+            return number
+    return None
+
+
+def _header_of(lines: list[str], at: int, name: str) -> int | None:
+    for number in range(at, len(lines)):
+        if lines[number].strip().strip("[] ") == name:
+            return number
+    return None
+
+
+# A complete manifest with a word on every key; it runs as it is printed.
+
+
+EXAMPLE = '''\
+# A batch: one task split into parts that run side by side, and the fan-in that brings them together.
+# Check and start it with:  handoff batch run split.toml --agents claude=2,codex
+# JSON with the same keys is understood too.
+schema_version = 2
+batch_id = "greeting"          # lowercase letters, digits and '-', 2 to 60 characters
+fan_in_task = "greeting-join"  # the task that brings the parts together
+split_rationale = "each part is a file of its own"     # words for whoever brings it together
+timeout_hours = 3              # after this you are told that it is late
+land = "all"                   # all: nothing lands until everything is green; in-order: each part as soon as it is green
+check = "test -s greeting/hello.txt && test -s greeting/world.txt"  # the whole; left out: the project's own test suite
+# agent = "claude"             # for every part; a part may name another; left out: any that works
+# labels = ["gpu"]             # what a machine must have
+
+[amdahl_estimate]
+serial_minutes = 5             # what cannot run side by side: bringing it together
+estimated_speedup = 1.8        # compared with what was measured: handoff batch report
+
+[[sub_tasks]]
+id = "hello"
+brief = """
+Write greeting/hello.txt: one line that greets the reader.
+"""
+estimated_minutes = 10
+file_ownership = [{ type = "exact", path = "greeting/hello.txt" }]   # one file; nobody else may own it
+needs = ["greeting/hello.txt"] # what it must be able to change: checked against what it owns
+check = "test -s greeting/hello.txt"                                 # exit 0 means done
+
+[[sub_tasks]]
+id = "world"
+brief = "Write greeting/world.txt: one line that names whom the greeting is for."
+estimated_minutes = 10
+file_ownership = [{ type = "glob", path = "greeting/world*.txt" }]   # '*' in a name, '**' over folders
+check = "test -s greeting/world.txt"
+# race = 3                     # so many do it, each in a clone of its own; the best by evidence lands: ["claude", "codex"] names them
+
+[[sub_tasks]]
+id = "guide"
+brief = "Write docs/greeting/guide.md: how both files are used."
+estimated_minutes = 5
+depends_on = ["hello", "world"]                                      # begins with their work in its clone
+file_ownership = [{ type = "prefix", path = "docs/greeting/" }]      # a folder, with its '/'
+check = "test -s docs/greeting/guide.md"
+'''

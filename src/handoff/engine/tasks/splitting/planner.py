@@ -22,7 +22,7 @@ from handoff.engine.outcome import kinds
 from handoff.engine.proof import faults
 from handoff.engine.proof.evidence import take_baseline
 from handoff.engine.tasks import batches
-from handoff.engine.tasks.manifests.example import EXAMPLE
+from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import coupling
 from handoff.engine.tasks.splitting.verify import verify_words
 from handoff.engine.workspaces import task_clones

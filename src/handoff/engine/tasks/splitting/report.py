@@ -11,16 +11,17 @@ from handoff.board.sessions.expenses import cost_words
 from handoff.board.tasks import metrics, races, states
 from handoff.engine.outcome import whole_check
 from handoff.engine.tasks import batches
-from handoff.engine.tasks.splitting import forecast, joining, verdict
+from handoff.engine.tasks.splitting import forecast, verdict
+from handoff.engine.workspaces import task_clones
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from handoff.board.events.journal import Event
     from handoff.board.sessions.expenses import Expense
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.tasks.splitting.joining import JoinReport
     from handoff.engine.tasks.splitting.verdict import BatchVerdict
 
 _MINUTE = 60.0
@@ -143,7 +144,7 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
         timeline=tuple(_line(event) for event in events if event.kind in _TOLD),
         parts=parts,
         fan_in=fan_in,
-        joining=joining.read([*rows, joiner]),
+        joining=read_joining([*rows, joiner]),
         judged_by=whole_check.words(batch, joiner, events),
         races=tuple(one for task in rows if (one := _race(app, task)) is not None),
         cost=verdict.costs(app, batch),
@@ -339,7 +340,7 @@ def _said(found: BatchReport) -> list[str]:
     for race in found.races:
         lines += ["", f"## The race for {race.part}", "", f"{race.words}.", ""]
         lines += [f"- {_entrant(one)}" for one in race.entrants]
-    return lines + joining.as_lines(found.joining)
+    return lines + joining_lines(found.joining)
 
 
 def _entrant(one: dict[str, str]) -> str:
@@ -358,3 +359,102 @@ def _speed(found: BatchReport) -> str:
 
 def _minutes(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes >= 2 else f"{minutes * _MINUTE:.0f} s"  # noqa: PLR2004 - two minutes are easier read in seconds
+
+
+# How the parts were joined, by the evidence of whoever landed them: what met, what settled it, what to look at.
+
+
+BY_SESSION = "a fan-in session settled it"
+_RULE = "; a proposal that the check has passed"
+
+
+class JoinedFile(Record):
+    """A file that two parts had changed and git could not join: who they are, and how that ended."""
+
+    path: str
+    between: tuple[str, ...]
+    how: str
+
+
+class JoinReport(Record):
+    """What the landing of a batch tells of its joining."""
+
+    conflicts: tuple[JoinedFile, ...]
+    decisions: str
+    """What the session that settled them wrote down."""
+    followed: tuple[JoinedFile, ...]
+    """Files that went along with a folder another part had moved."""
+    doubts: tuple[JoinedFile, ...]
+    """What joined cleanly and may be wrong all the same."""
+
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[JoinedFile, ...]], ...]:
+        """Each kind under its title."""
+        return (
+            ("Conflicts", self.conflicts),
+            ("Followed a moved folder", self.followed),
+            ("Joined cleanly, to look at", self.doubts),
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "conflicts": [one._asdict() for one in self.conflicts],
+            "decisions": self.decisions,
+            "followed": [one._asdict() for one in self.followed],
+            "doubts": [one._asdict() for one in self.doubts],
+        }
+
+
+def read_joining(tasks: Sequence[Task]) -> JoinReport:
+    """From the evidence of the fan-in, and of parts that landed before it."""
+    names = {task_clones.work_name(task): task.id for task in tasks}
+    found = [loads(task.evidence) for task in tasks if task.evidence]
+    return JoinReport(
+        conflicts=tuple(one for evidence in found for one in _conflicts(evidence, names)),
+        decisions="\n".join(str(evidence["decisions"]).strip() for evidence in found if evidence.get("decisions")),
+        followed=tuple(
+            JoinedFile(str(one["old"]), _who(one, names, "member"), f"went along to {one['new']}")
+            for evidence in found
+            for one in evidence.get("followed", ())
+        ),
+        doubts=tuple(
+            JoinedFile(str(one["path"]), _who(one, names), one_line(str(one["what"])))
+            for evidence in found
+            for one in evidence.get("doubts", ())
+        ),
+    )
+
+
+def _conflicts(evidence: dict[str, Any], names: dict[str, str]) -> Iterator[JoinedFile]:
+    settled = [str(path) for path in evidence.get("settled", ())]
+    told: set[str] = set()
+    for one in evidence.get("joined", ()):
+        told.add(path := str(one["path"]))
+        how = BY_SESSION if path in settled else one_line(str(one["how"])) + ("" if one["proven"] else _RULE)
+        yield JoinedFile(path, _who(one, names), how)
+    for path in settled:
+        if path not in told:
+            yield JoinedFile(path, (), BY_SESSION)
+
+
+def _who(one: dict[str, Any], names: dict[str, str], *keys: str) -> tuple[str, ...]:
+    found = (str(one.get(key, "")) for key in keys or ("first", "second"))
+    return tuple(names.get(name, name) for name in found if name)
+
+
+def joining_lines(found: JoinReport) -> list[str]:
+    """The same as sections of a page."""
+    lines: list[str] = []
+    for number, (title, some) in enumerate(found.sections):
+        if some:
+            lines += ["", f"## {title}", "", *(_joined_line(one) for one in some)]
+        if number == 0 and found.decisions:
+            lines += ["", "What the session that settled them decided:", ""]
+            lines += [f"> {line}".rstrip() for line in found.decisions.splitlines()]
+    return lines
+
+
+def _joined_line(one: JoinedFile) -> str:
+    between = f" ({', '.join(one.between)})" if one.between else ""
+    return f"- {one.path}{between}: {one.how}"

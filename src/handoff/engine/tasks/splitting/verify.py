@@ -16,7 +16,7 @@ from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.tasks.batches import read_checked, refuse_live_names
 from handoff.engine.tasks.manifests.fields import Fault, plain_path
 from handoff.engine.tasks.manifests.reading import fault_error
-from handoff.engine.tasks.splitting.shared import groups
+from handoff.engine.tasks.splitting.coupling import shared_groups
 from handoff.engine.workspaces.workspaces import (
     abandoned_workspaces,
     add_workspace,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.home import Project
     from handoff.engine.tasks.manifests.fields import Manifest
-    from handoff.engine.tasks.splitting.shared import SharedGroup
+    from handoff.engine.tasks.splitting.coupling import SharedGroup
 
 _FILES = re.compile(
     r"\.(?:py|js|jsx|ts|tsx|go|rs|rb|java|kt|c|h|cc|cpp|cs|php|sh|sql|md|rst|txt|toml|json|ya?ml|html|css)$"
@@ -103,7 +103,7 @@ class _Ground:
     def shared_faults(self) -> Iterator[Fault]:
         """A group of shared files has one owner, or owners of which each waits for the one before."""
         places = {sub.id: index for index, sub in enumerate(self.manifest.sub_tasks)}
-        for group in groups(self.paths):
+        for group in shared_groups(self.paths):
             owners = [sub.id for sub in self.manifest.sub_tasks if self._reaches(sub, group)]
             for first, second in pairwise(owners):
                 if first in self.before[second] or second in self.before[first]:
@@ -149,7 +149,7 @@ class _Ground:
         return git(self.top, "check-ignore", "-q", "--", path, environment=self.app.git_environment).code == 0
 
     def remarks(self) -> Iterator[str]:
-        free = [path for group in groups(self.paths) for path in group.paths[:1] if not self.owner(path)]
+        free = [path for group in shared_groups(self.paths) for path in group.paths[:1] if not self.owner(path)]
         free = [path for path in free if os.path.basename(path) != "__init__.py" or self._is_between(path)]
         if free:
             more = f" and {len(free) - _SHOWN} more" if len(free) > _SHOWN else ""

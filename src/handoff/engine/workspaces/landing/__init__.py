@@ -13,7 +13,7 @@ from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_s
 from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.culprits import Blame, CulpritSearch
 from handoff.engine.workspaces.landing.members import members_of, target_of
-from handoff.engine.workspaces.landing.ways import ways_of
+from handoff.engine.workspaces.landing.resolvers import resolvers_of
 from handoff.git import control
 from handoff.git.landing import merge as work
 from handoff.git.landing.doubts import Doubt, doubts_of
@@ -114,7 +114,7 @@ def land(
     if not dry_run:
         _refuse_unfinished_flows(app, snapshot_store, members)
     how: dict[str, Any] = {"moment": int(before.time), "person": _person(target)}
-    ways = [*settled, *ways_of(app, snapshot_store, tip, rules=rules or bool(check))]
+    ways = [*settled, *resolvers_of(app, snapshot_store, tip, rules=rules or bool(check))]
     app.tell(f"Merging {told} into {branch}", 0, 0)
     merged = work.merge(snapshot_store.store, tip, members, ways=ways, **how)
     found = doubts_of(snapshot_store.store, members, merged)

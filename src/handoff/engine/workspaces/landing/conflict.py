@@ -11,7 +11,7 @@ from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, end_sentence, number_of, one_line
-from handoff.engine.workspaces.landing.ways import memory_folder
+from handoff.engine.workspaces.landing.resolvers import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
 from handoff.git.landing.rules.made_files import is_lock

@@ -17,7 +17,7 @@ from handoff.board.events import journal
 from handoff.engine.features import brought_home, pulse
 from handoff.engine.workspaces import workspaces
 from handoff.engine.workspaces.landing.members import member_of
-from handoff.engine.workspaces.landing.ways import ways_of
+from handoff.engine.workspaces.landing.resolvers import resolvers_of
 from handoff.git.landing.merge import merge
 from handoff.git.plumbing import read_text
 from handoff.git.plumbing.refs import head, packed_value
@@ -75,7 +75,7 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, workspace: Worksp
     held = [line for line in member.left_out if not line.endswith(_REPLACED) and not _is_as_brought(workspace, line)]
     if tree_of(store, start) == tree_of(store, workspace.base):
         return None
-    ways = ways_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
+    ways = resolvers_of(app, snapshot_store, head(snapshot_store.place.source).commit, rules=bool(task.check_command))
     joined = merge(store, start, [member], moment=0, ways=ways)
     branch = workspace.target.removeprefix("refs/heads/") or "your checkout"
     if held or joined.conflicts:

@@ -13,7 +13,7 @@ from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER
 from handoff.engine.home import find_project
 from handoff.engine.supervisor import process
 from handoff.engine.tasks import batches
-from handoff.engine.tasks.manifests.example import EXAMPLE
+from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import pull_request
 from handoff.engine.tasks.splitting import report as reports
 from handoff.engine.tasks.splitting import verdict as verdicts
