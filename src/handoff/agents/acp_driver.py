@@ -13,14 +13,12 @@ from handoff.agents.contract import ANSWERED, RESULT, SAID, STARTED, TOKEN_VARIA
 from handoff.agents.monitor import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
-from handoff.base.process import run, spawn
+from handoff.base.process import Child, run, spawn
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from handoff.base.process import Child
 
 PROTOCOL = 1
 _HOOK_SECONDS = 60.0

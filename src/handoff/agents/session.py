@@ -26,7 +26,7 @@ from handoff.agents.records import RecordReader
 from handoff.agents.usage import Bill, Book, Prices
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
-from handoff.base.process import spawn, wait_for_end
+from handoff.base.process import Child, spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import Abilities, Adapter, AgentEvent
     from handoff.base.clock import Clock
-    from handoff.base.process import Child
 
 PAUSE_SECONDS = 0.2
 _START_PAUSE = 0.005

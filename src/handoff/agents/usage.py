@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.contract import TOTAL, Usage
+from handoff.agents.contract import TOTAL, AgentEvent, Usage
 from handoff.base.errors import ConfigError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
-
-    from handoff.agents.contract import AgentEvent
 
 SAID, LISTED, UNKNOWN = "said", "listed", "unknown"
 """Whence a cost is known: from the client itself; from the setting `price` or the list; or not, or not for all of it."""

@@ -10,13 +10,11 @@ import sys
 import tomllib
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.findings import Finding, named_finding
+from handoff.checks.findings import FileChange, Finding, named_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
-
-    from handoff.checks.findings import FileChange
 
 PLANTED, SHADOWS, LINK, SETTINGS, KNOWS = (
     "runner-planted",

@@ -9,12 +9,10 @@ import shlex
 from functools import lru_cache
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.checks.suite import text_of
+from handoff.checks.suite import Folder, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from handoff.checks.suite import Folder
 
 _OTHERS_SCRIPTS = re.compile(r"\b(turbo|lerna|nx)\b|--workspaces|\s-ws\b|\s-r\b")
 _RUN = re.compile(r"\b(?:npm|pnpm|yarn)\s+(?:run|run-script)\s+(?:-s\s+|--silent\s+)?([\w:.-]+)(?:\s+--(?=\s))?")

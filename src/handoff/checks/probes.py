@@ -8,15 +8,12 @@ import random
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.assertions.assertions import NOT_ASKED, read_tests
-from handoff.checks.findings import Finding, first_line, named_finding
-from handoff.checks.results import ASSERTION, COLLECTION, MISSING, PASSED, SKIPPED
+from handoff.checks.findings import Baseline, FileChange, Finding, first_line, named_finding
+from handoff.checks.results import ASSERTION, COLLECTION, MISSING, PASSED, SKIPPED, Case, Report
 from handoff.checks.support import tests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from handoff.checks.findings import Baseline, FileChange
-    from handoff.checks.results import Case, Report
 
 INSENSITIVE, NAME_DEPENDENT = "insensitive-test", "name-dependent"
 MOST_TESTS, MOST_TWINS = 4, 10

@@ -9,22 +9,19 @@ import shlex
 import time
 from glob import iglob
 
-from handoff.base.process import TIMED_OUT, Completed, end_group, find, spawn, wait_for_end
+from handoff.base.process import TIMED_OUT, Child, Completed, end_group, find, spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import sealed
 from handoff.checks.commands import TAIL_LINES
 from handoff.checks.frameworks import BY_NAME, BY_READER
 from handoff.checks.node_scripts import seals
-from handoff.checks.results import TOO_BIG, Broken, Report, RunOutput, Unreadable
-from handoff.checks.suite import EXIT, UNITTEST, text_of
+from handoff.checks.results import TOO_BIG, Broken, Case, Report, RunOutput, Unreadable
+from handoff.checks.suite import EXIT, UNITTEST, Suite, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from handoff.base.clock import Clock
-    from handoff.base.process import Child
-    from handoff.checks.results import Case
-    from handoff.checks.suite import Suite
 
 OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
 MOST_BYTES = 64 * 1024 * 1024

@@ -17,16 +17,13 @@ from handoff.checks.findings import first_line
 from handoff.checks.readers.json_reports import JEST, last_words, node_cases
 from handoff.checks.readers.reasons import python_reason, script_reason
 from handoff.checks.readers.xml_reports import pytest_words
-from handoff.checks.results import CUT_SHORT, FORGED, Broken, Flaw
-from handoff.checks.suite import is_entered, text_of
+from handoff.checks.results import CUT_SHORT, FORGED, Broken, Case, Flaw, RunOutput
+from handoff.checks.suite import Suite, is_entered, text_of
 from handoff.checks.support import files_below, helper_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
-
-    from handoff.checks.results import Case, RunOutput
-    from handoff.checks.suite import Suite
 
 FORGIVEN, KILLED = "canary-forgiven", "canary-killed"
 _MOST_FOLDERS = 60

@@ -8,13 +8,12 @@ import posixpath
 import re
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.suite import is_entered
+from handoff.checks.suite import Suite, is_entered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from handoff.checks.findings import FileChange
-    from handoff.checks.suite import Suite
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OUTSIDE = ("subprocess", "os.system", "multiprocessing", "pexpect", "threading", "asyncio.create_subprocess", "runpy")

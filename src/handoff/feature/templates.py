@@ -10,12 +10,10 @@ from handoff.base.errors import UserError
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.feature import documents as papers
-from handoff.feature.folder import DOCUMENTS
+from handoff.feature.folder import DOCUMENTS, Feature, HandoffFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from handoff.feature.folder import Feature, HandoffFolder
 
 KINDS = ("generate", "start", "spec", "design", "tasks", "continue", "context")
 NAMES = (

@@ -13,12 +13,10 @@ from handoff.base.clock import stamp
 from handoff.base.errors import PACKAGE, MissingPackage, UserError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.notify.channels import text, title
+from handoff.notify.channels import Channel, NotifiedEvent, text, title
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from handoff.notify.channels import Channel, NotifiedEvent
 
 SENT, AGAIN, REFUSED, GONE = "sent", "again", "refused", "gone"
 _OK, _SERVER, _GONE = range(200, 300), 500, 410

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.record import TYPE_CHECKING
-from handoff.workflows.model import DONE
-
-if TYPE_CHECKING:
-    from handoff.workflows.model import Phase, Workflow
+from handoff.workflows.model import DONE, Phase, Workflow
 
 _WIDTH, _HEIGHT, _GAP, _LEFT, _TOP = 300, 58, 46, 150, 20
 _LANE = 26

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 
 from handoff.agents.adapters.pieces import event, no_abilities
-from handoff.agents.contract import SAID, Adapter, AgentEvent, Launch
+from handoff.agents.contract import SAID, Adapter, AgentEvent, Launch, LaunchRequest
 from handoff.base.errors import ConfigError
 from handoff.base.markdown import fill
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from handoff.agents.contract import LaunchRequest
 
 NAMES = ("prompt", "prompt_file", "workspace", "session", "folder", "model")
 

@@ -15,16 +15,13 @@ from handoff.agents.contract import (
     Adapter,
     AgentEvent,
     Launch,
+    LaunchRequest,
     bearer,
     number,
     parse_line,
 )
 from handoff.agents.hook_entries import flat
 from handoff.base.light_json import dumps
-from handoff.base.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from handoff.agents.contract import LaunchRequest
 
 _FLOOR = "1.0.80"
 _ALONE = (

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import BY_NOBODY, Abilities, Adapter, AgentEvent, Launch
-from handoff.base.record import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from handoff.agents.contract import LaunchRequest
+from handoff.agents.contract import BY_NOBODY, Abilities, Adapter, AgentEvent, Launch, LaunchRequest
 
 NAME = "person"
 

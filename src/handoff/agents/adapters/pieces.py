@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import USAGE, Abilities, AgentEvent, at_least, text_of
+from handoff.agents.contract import USAGE, Abilities, AgentEvent, LaunchRequest, Usage, at_least, text_of
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from handoff.agents.contract import LaunchRequest, Usage
 
 
 def no_abilities(version: str) -> Abilities:

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from handoff.agents.adapters.pieces import event, no_abilities
-from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, Usage
+from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, LaunchRequest, Usage
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.process import shell
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from handoff.agents.contract import LaunchRequest
     from handoff.base.clock import Clock
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scripts")

@@ -7,15 +7,13 @@ import stat
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from handoff.agents.sandbox.policy import ALL
+from handoff.agents.sandbox.policy import ALL, Policy
 from handoff.base.errors import UserError
 from handoff.base.files import SOURCES
 from handoff.base.process import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from handoff.agents.sandbox.policy import Policy
 
 OLDEST = 3  # before it, a file outside could still be truncated
 # Isolated, so that nothing in the workspace is imported; our own code is found by its place.

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import homes, inside, of_program, shown_places
 from handoff.agents.sandbox.landlock import OLDEST, launcher_words, scope_words, version
-from handoff.agents.sandbox.policy import ALL, PROVIDERS, inside_environment
+from handoff.agents.sandbox.policy import ALL, PROVIDERS, Policy, inside_environment
 from handoff.agents.sandbox.proxy import inner_words, outer_words
 from handoff.agents.sandbox.stand_in import links, python_path
 from handoff.base.process import capture, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from handoff.agents.sandbox.policy import Policy
 
 BUBBLEWRAP, LANDLOCK, SEATBELT, NOTHING = "bubblewrap", "landlock", "sandbox-exec", "none"
 LAYERS = (BUBBLEWRAP, LANDLOCK, SEATBELT)

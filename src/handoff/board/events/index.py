@@ -1,5 +1,6 @@
 """The index of words: texts and questions are cut into words here, the same for every database; the index follows the journal in small
-steps, so that nobody who writes a line waits for it."""
+steps, so that nobody who writes a line waits for it. What it has not read yet is looked through line by line: a search misses nothing.
+"""
 
 from __future__ import annotations
 

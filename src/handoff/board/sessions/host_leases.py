@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, pauses
-from handoff.board.sessions.sessions import AGENT, start_line
+from handoff.board.sessions.sessions import AGENT, Session, SessionIdentity, start_line
 from handoff.board.tasks.tasks import Task
 from handoff.store.database import beside_others, fetch_all
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.sessions.leases import Claim, ClaimLimits
-    from handoff.board.sessions.sessions import Session, SessionIdentity
     from handoff.store.database import Store, Transaction
 
 

@@ -10,14 +10,12 @@ from collections import Counter
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.assertions.python import python_tests, unasked_tests
-from handoff.checks.assertions.scan import LANGUAGES, scanned_tests
+from handoff.checks.assertions.scan import LANGUAGES, AssertionFacts, scanned_tests
 from handoff.checks.assertions.tautologies import is_always_true, proves_nothing, statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from collections.abc import Set as AbstractSet
-
-    from handoff.checks.assertions.scan import AssertionFacts
 
 REMOVED, SKIPPED, FEWER, TAUTOLOGY, EMPTIED = (
     "test-removed",

@@ -6,12 +6,10 @@ import ast
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.assertions.scan import AssertionFacts
-from handoff.checks.assertions.tautologies import is_always_true, is_weak, proves_nothing, statements
+from handoff.checks.assertions.tautologies import Names, is_always_true, is_weak, proves_nothing, statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from handoff.checks.assertions.tautologies import Names
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SKIPS = ("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "importorskip")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.tasks.tasks import PHASE
+from handoff.board.tasks.tasks import PHASE, Task
 from handoff.engine.home import files_folder
 
 if TYPE_CHECKING:
-    from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
 RECORDED = "recorded: yes"

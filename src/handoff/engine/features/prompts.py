@@ -9,7 +9,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
-from handoff.base.settings import PROJECT_FOLDER, project_config
+from handoff.base.settings import PROJECT_FOLDER, Config, project_config
 from handoff.engine.features import status, teammates
 from handoff.feature import documents, excerpts, folder, history, templates
 from handoff.feature.excerpts import PromptPart
@@ -19,7 +19,6 @@ from handoff.git.plumbing import checkout
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from handoff.base.settings import Config
     from handoff.engine.app import App
     from handoff.engine.features.status import Drift, View
 

@@ -18,7 +18,7 @@ from handoff.git.plumbing import Git, find_top, open_source, sealed
 from handoff.git.plumbing.sealed import FROZEN
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, is_clone
-from handoff.git.snapshots.location import STORE, find_place
+from handoff.git.snapshots.location import STORE, Location, find_place
 from handoff.git.workspaces.bases import LentHistory, is_lent
 from handoff.git.workspaces.dependencies import find_dependencies, lend, withdraw
 from handoff.git.workspaces.kinds import Cloned
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from handoff.base.settings import Config
     from handoff.engine.app import App
-    from handoff.git.snapshots.location import Location
 
 _WHY_NOT = {
     LANDLOCK: "it knows ports and no addresses, so the port of the proxy would be open on every host, and UDP is not held at all",

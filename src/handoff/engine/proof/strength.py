@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.mutants import changed_lines, mutants
+from handoff.checks.mutants import Mutant, changed_lines, mutants
 from handoff.engine.proof import test_runs
 from handoff.git.notes.record import GREEN, HIDDEN, MOST_NAMES, MUTANTS, RED, Check
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from handoff.checks.mutants import Mutant
     from handoff.checks.results import Case, Report
     from handoff.checks.suite import Suite
     from handoff.engine.app import App

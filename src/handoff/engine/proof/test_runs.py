@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.agents.sandbox.sandbox import NOTHING, Wrapped
 from handoff.base.errors import UserError
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
@@ -20,7 +20,7 @@ from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.beneath import Beneath
-from handoff.git.snapshots.location import find_place
+from handoff.git.snapshots.location import Location, find_place
 from handoff.git.workspaces.dependencies import copy_included, link_dependency
 from handoff.git.workspaces.scratch import Changed, Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
@@ -28,12 +28,10 @@ from handoff.git.workspaces.workspaces import CLONE, Workspace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from handoff.agents.sandbox.sandbox import Wrapped
     from handoff.checks.results import Report
     from handoff.checks.suite import Suite
     from handoff.engine.app import App
     from handoff.git.commits.phases import FlowCheckout
-    from handoff.git.snapshots.location import Location
 
 CHECKS = "checks"
 _READ = (".py", ".toml", ".ini", ".cfg", ".json", ".pth")  # files in which code or settings of a runner can stand

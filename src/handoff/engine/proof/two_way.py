@@ -9,7 +9,7 @@ import shlex
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import injected, probes
 from handoff.checks.assertions.assertions import FEWER, find_split
-from handoff.checks.findings import Finding, named_finding
+from handoff.checks.findings import Baseline, FileChange, Finding, Judgement, named_finding
 from handoff.checks.probes import (
     INSENSITIVE,
     MOST_TESTS,
@@ -21,7 +21,7 @@ from handoff.checks.probes import (
     plain_test,
 )
 from handoff.checks.sealed import runner_words
-from handoff.checks.suite import InsideLook
+from handoff.checks.suite import InsideLook, Suite
 from handoff.checks.support import (
     SOURCES,
     Standing,
@@ -38,10 +38,8 @@ from handoff.git.workspaces.scratch import Changed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from handoff.checks.findings import Baseline, FileChange, Judgement
     from handoff.checks.probes import TwinFile
     from handoff.checks.results import Report
-    from handoff.checks.suite import Suite
     from handoff.engine.app import App
     from handoff.git.commits.phases import FlowCheckout
 

@@ -18,7 +18,7 @@ from handoff.git import tampering
 from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import find_top, open_source, read_text, sealed
+from handoff.git.plumbing import Source, find_top, open_source, read_text, sealed
 from handoff.git.plumbing.refs import refs
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from handoff.board.sessions.sessions import Session
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.git.plumbing import Source
-    from handoff.git.workspaces.workspaces import Workspace
 
     Work = tuple[list[Session], list[Task]]
     Known = Sequence[Workspace] | None

@@ -14,7 +14,7 @@ from handoff.board.events import incidents
 from handoff.engine.safety import detectors as repositories
 from handoff.git import tampering
 from handoff.git.guard import GUARD_LOG, read_refusal
-from handoff.git.workspaces.workspaces import CLONE, READY, all_workspaces
+from handoff.git.workspaces.workspaces import CLONE, READY, Workspace, all_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.safety.detectors import WatchedRepository
     from handoff.git.tampering import Tampering
-    from handoff.git.workspaces.workspaces import Workspace
 
 _TRIES = 3
 

@@ -10,7 +10,7 @@ from handoff.base.clock import parse_stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.engine.home import find_project, settle
 from handoff.git.commits.merge import made_by
-from handoff.git.plumbing import find_top, no_checkout, open_source, read_text
+from handoff.git.plumbing import Source, find_top, no_checkout, open_source, read_text
 from handoff.git.plumbing.repository import Repository
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.plumbing.untrusted import check_clone, is_clone
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.engine.app import App
-    from handoff.git.plumbing import Source
 
 RESTORE, UNDO = "restore", "undo"
 _SHORTEST_ID = 4

@@ -18,14 +18,12 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.snapshots.location import STORE
 from handoff.git.snapshots.plans import plan_refs
 from handoff.git.snapshots.restore import changes, parts_of, side_files
-from handoff.git.snapshots.take import snapshots
+from handoff.git.snapshots.take import Snapshot, snapshots
 
 if TYPE_CHECKING:
     from handoff.board.events.incidents import IncidentReport
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.snapshots.take import Snapshot
 
 WORK_CHANGED, UNSTAGED, SWEPT = "work-changed", "unstaged", "swept"
 NAMES_GONE, HEAD_MOVED, GIT_GONE = "names-gone", "head-moved", "git-gone"
