@@ -36,7 +36,7 @@ _INI = {"pytest.ini": None, "tox.ini": ("pytest",), "setup.cfg": ("tool:pytest",
 _PACKAGE_KEYS = ("scripts", "jest", "mocha", "nyc", "c8", "ava", "vitest")
 
 
-def find_planted(changes: Iterable[FileChange], links: Iterable[str], before: Iterable[str]) -> list[Finding]:
+def find_injected(changes: Iterable[FileChange], links: Iterable[str], before: Iterable[str]) -> list[Finding]:
     """Files that load by themselves, links, and new names at the top that somebody else has already."""
     known = set(before)
     new = [change.path for change in changes if change.path not in known and change.after is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.assertions.assertions import (
-    find_hollow,
+    find_vacuous,
     find_weakened,
     missing_names,
     read_red,
@@ -419,5 +419,5 @@ def note_lost(changes: Sequence[FileChange]) -> list[Finding]:
     texts = {change.path: (change.before, change.after) for change in changes if change.is_test}
     return [
         Finding(one.code, one.message, (f"{one.path}::{one.test}",), noted=True)
-        for one in (*find_weakened(texts), *find_hollow(texts))
+        for one in (*find_weakened(texts), *find_vacuous(texts))
     ]

@@ -204,7 +204,7 @@ def plain_test(text: str, test: str) -> tuple[str, str] | None:
     return None
 
 
-def judge_opinions(asked: Sequence[str], reports: Sequence[Report]) -> list[Finding]:
+def judge_plain_runs(asked: Sequence[str], reports: Sequence[Report]) -> list[Finding]:
     """A test that passes under its runner and fails as plain code; one that could not be asked is told."""
     said = {case.id: case for report in reports for case in report.cases}
     wrong = [name for name in asked if name in said and said[name].bad and said[name].reason not in _ELSEWHERE]

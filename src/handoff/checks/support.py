@@ -178,7 +178,7 @@ _LOADED = re.compile(
 )
 
 
-class Standing(Record):
+class TestSupport(Record):
     """Helpers that only tests use, and data files that only tests name."""
 
     helpers: frozenset[str] = frozenset()
@@ -294,7 +294,7 @@ class _Tree:
         )
 
 
-def find_standing(texts: Mapping[str, str], touched: Iterable[str], is_test: Callable[[str], bool]) -> Standing:
+def find_support(texts: Mapping[str, str], touched: Iterable[str], is_test: Callable[[str], bool]) -> TestSupport:
     """Of the touched files of a tree those its tests stand on; `texts` are all its code and settings."""
     tree, helpers, golden = _Tree(texts, is_test), set(), set()
     for path in touched:
@@ -311,4 +311,4 @@ def find_standing(texts: Mapping[str, str], touched: Iterable[str], is_test: Cal
             and not tree.names(name, tests=False)
         ):
             golden.add(path)
-    return Standing(frozenset(helpers), frozenset(golden))
+    return TestSupport(frozenset(helpers), frozenset(golden))

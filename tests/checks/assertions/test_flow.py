@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.checks.assertions.assertions import find_hollow, find_split, find_unasked, find_weakened, renamed_ids
+from handoff.checks.assertions.assertions import find_split, find_unasked, find_vacuous, find_weakened, renamed_ids
 
 HEAD = "import contextlib\nimport pytest\nfrom shop import total\n\n"
 PATH = "tests/test_total.py"
@@ -13,7 +13,7 @@ PATH = "tests/test_total.py"
 def new(body, head=HEAD):
     """The codes of a new test with this body, refused and only noted."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    found = find_hollow({PATH: (None, f"{head}def test_total():\n{lines}")})
+    found = find_vacuous({PATH: (None, f"{head}def test_total():\n{lines}")})
     return [f"({one.code})" if one.noted else one.code for one in found]
 
 

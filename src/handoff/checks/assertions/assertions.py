@@ -104,18 +104,18 @@ def find_weakened(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple
     return tuple(found)
 
 
-def find_hollow(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
+def find_vacuous(changes: Mapping[str, tuple[str | None, str | None]]) -> tuple[Weakness, ...]:
     """New tests that ask nothing: no assertion that is reached, can fail and is let out; weak ones are noted."""
     found = []
     for path, (old, new) in changes.items():
         known = read_tests(path, old or "")
         for name, facts in read_tests(path, new or "").items():
             if name not in known and not facts.empty:
-                found += _hollow(path, name, facts)
+                found += _vacuous(path, name, facts)
     return tuple(found)
 
 
-def _hollow(path: str, name: str, facts: AssertionFacts) -> list[Weakness]:
+def _vacuous(path: str, name: str, facts: AssertionFacts) -> list[Weakness]:
     where = f"The new test {name} in {path}"
     if facts.swallowed:
         return [Weakness(TAKEN, path, name, f"{where} catches the failure of its own assertion.")]
@@ -147,7 +147,7 @@ def find_unasked(changes: Mapping[str, tuple[str | None, str | None]], missing: 
 
 def read_red(changes: Mapping[str, tuple[str | None, str | None]], missing: Iterable[str]) -> list[Weakness]:
     """What the texts show of a red phase: the new test asks something, and nothing was taken from the others."""
-    return [*find_weakened(changes), *find_hollow(changes), *find_unasked(changes, missing)]
+    return [*find_weakened(changes), *find_vacuous(changes), *find_unasked(changes, missing)]
 
 
 def missing_names(messages: Iterable[str]) -> list[str]:
@@ -232,10 +232,10 @@ def _is_quiet(words: list[str]) -> bool:
         return True
     if name in ("test", "["):
         return not any(word.startswith("-") or "$" in word for word in words[1:]) and len(set(words[1:4:2])) == 1
-    return name.startswith("python") and words[1:2] == ["-c"] and len(words) > 2 and _is_hollow_script(words[2])  # noqa: PLR2004 - name, -c, code
+    return name.startswith("python") and words[1:2] == ["-c"] and len(words) > 2 and _is_vacuous_script(words[2])  # noqa: PLR2004 - name, -c, code
 
 
-def hollow_scripts(command: str, changed: Iterable[str], read: Callable[[str], str | None]) -> list[str]:
+def vacuous_scripts(command: str, changed: Iterable[str], read: Callable[[str], str | None]) -> list[str]:
     """Which of the changed files that the command runs assert nothing that could fail."""
     found = []
     started = [part for part in _programs_of(command) if part[0].rpartition("/")[2] not in _LOOKERS]
@@ -243,21 +243,21 @@ def hollow_scripts(command: str, changed: Iterable[str], read: Callable[[str], s
     for path in changed:
         if path in named or (path.endswith(".py") and path.removesuffix(".py").replace("/", ".") in named):
             text = read(path)
-            if text is not None and _is_hollow_file(path, text):
+            if text is not None and _is_vacuous_file(path, text):
                 found.append(path)
     return found
 
 
-def _is_hollow_file(path: str, text: str) -> bool:
+def _is_vacuous_file(path: str, text: str) -> bool:
     if path.endswith(".sh"):
         lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
         return all(asks_nothing(line) for line in lines)
-    if any(not one.noted for one in find_hollow({path: (None, text)})):
+    if any(not one.noted for one in find_vacuous({path: (None, text)})):
         return True
-    return path.endswith(".py") and _is_hollow_script(text)
+    return path.endswith(".py") and _is_vacuous_script(text)
 
 
-def _is_hollow_script(text: str) -> bool:
+def _is_vacuous_script(text: str) -> bool:
     """A Python script that asserts, and only what is always true; or that does nothing at all."""
     try:
         tree = ast.parse(text)

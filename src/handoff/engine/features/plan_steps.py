@@ -61,7 +61,7 @@ def finish(
     before = git_facts(app)
     verdict, again = None, False
     if check:
-        _refuse_hollow(app, check, before)
+        _refuse_vacuous(app, check, before)
         from handoff.engine.features import tree_marks
 
         again = _was_green(app, view, check, step, before)
@@ -192,15 +192,15 @@ def _log_check(
     history.append(view.feature, entry)
 
 
-def _refuse_hollow(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
+def _refuse_vacuous(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
     """A check that can never fail proves nothing, whoever wrote it."""
-    from handoff.checks.assertions.assertions import asks_nothing, hollow_scripts
+    from handoff.checks.assertions.assertions import asks_nothing, vacuous_scripts
 
     hint = f"Give one that fails until the step is done, or tick it on your word: {app.settings.program} step done --unchecked"
     if asks_nothing(check):
         raise Refused(f"The check can never fail, so it proves nothing: {check}", hint)
     top = facts.top if facts else ""
-    names = hollow_scripts(check, facts.dirty if facts else (), lambda path: _text(os.path.join(top, path)))
+    names = vacuous_scripts(check, facts.dirty if facts else (), lambda path: _text(os.path.join(top, path)))
     if names:
         raise Refused(f"The check runs {names[0]}, which asserts nothing that could fail: {check}", hint)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge
-from handoff.checks.assertions.assertions import find_hollow, read_tests
+from handoff.checks.assertions.assertions import find_vacuous, read_tests
 from handoff.checks.findings import baseline_of
 from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
 from handoff.engine.flows.fence import PhaseFault
@@ -192,7 +192,7 @@ def take_hidden(state: FlowState, left: PhaseWork) -> tuple[tuple[PhaseFault, ..
         faults.append(PhaseFault(TEST_CHANGED, f"{_listed(old)}: was there already; hidden tests stand in new files."))
     if not any(read_tests(path, text) for path, text in texts.items()):
         faults.append(PhaseFault(NOTHING_NEW, "There is no hidden test."))
-    hollow = [one for one in find_hollow({path: (None, text) for path, text in texts.items()}) if not one.noted]
+    hollow = [one for one in find_vacuous({path: (None, text) for path, text in texts.items()}) if not one.noted]
     faults += [PhaseFault(one.code, one.message) for one in hollow]
     if not faults:
         checkout.forget(left.tree, list(texts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge
-from handoff.checks.assertions.assertions import hollow_scripts
+from handoff.checks.assertions.assertions import vacuous_scripts
 from handoff.checks.findings import Baseline, baseline_of, first_line
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
@@ -335,7 +335,7 @@ def _step(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
 
 def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[PhaseFault]:
     """Why a green check shows less than it seems: written to be green by this session, or green before it began."""
-    scripts = hollow_scripts(command, left.changed, lambda path: state.flow_checkout.read(left.tree, path))
+    scripts = vacuous_scripts(command, left.changed, lambda path: state.flow_checkout.read(left.tree, path))
     if scripts:
         words = f"The check runs {scripts[0]}, which asserts nothing that could fail: {command}"
         return [PhaseFault(PROVES_NOTHING, words)]

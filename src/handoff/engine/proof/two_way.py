@@ -10,24 +10,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import injected, probes
 from handoff.checks.assertions.assertions import FEWER, find_split
 from handoff.checks.findings import Baseline, FileChange, Finding, Judgement, named_finding
-from handoff.checks.probes import (
-    INSENSITIVE,
-    MOST_TESTS,
-    NAME_DEPENDENT,
-    cases_of_twins,
-    judge_opinions,
-    judge_twins,
-    make_twins,
-    plain_test,
-)
 from handoff.checks.sealed import runner_words
 from handoff.checks.suite import InsideLook, Suite
 from handoff.checks.support import (
     SOURCES,
-    Standing,
+    TestSupport,
     changed_functions,
     changed_tests,
-    find_standing,
+    find_support,
     owned_names,
     tests_about,
     uses_nothing_of,
@@ -38,7 +28,6 @@ from handoff.git.workspaces.scratch import Changed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from handoff.checks.probes import TwinFile
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.git.commits.phases import FlowCheckout
@@ -54,14 +43,14 @@ class JudgedChange(Record):
     head: str
     tree: str
     changes: tuple[FileChange, ...]
-    standing: Standing
+    test_support: TestSupport
     before: tuple[str, ...]
     links: tuple[str, ...]
 
     @property
     def support(self) -> list[str]:
         """The changed paths that are test, or that tests stand on."""
-        stood = self.standing.helpers | self.standing.golden
+        stood = self.test_support.helpers | self.test_support.golden
         return [change.path for change in self.changes if change.is_test or change.path in stood]
 
     @property
@@ -84,7 +73,7 @@ class TwinTests(Record):
     """Twins of some tests of one suite: by the test's id the new file beside it, what is in that, and the test's own text."""
 
     suite: Suite
-    files: dict[str, tuple[str, TwinFile, str]]
+    files: dict[str, tuple[str, probes.TwinFile, str]]
 
     def texts(self) -> dict[str, str]:
         """The new files."""
@@ -110,10 +99,10 @@ class TwinTests(Record):
 
 def twins_of(change: JudgedChange, suite: Suite, tests: Sequence[tuple[str, str, str]], tree: str) -> TwinTests | None:
     """The twins of these tests (id, path, name) as the tree has them; None where there are none, or the run cannot be sealed."""
-    made: dict[str, tuple[str, TwinFile, str]] = {}
-    for name, path, test in tests[:MOST_TESTS] if runner_words(suite) is not None else ():
+    made: dict[str, tuple[str, probes.TwinFile, str]] = {}
+    for name, path, test in tests[: probes.MOST_TESTS] if runner_words(suite) is not None else ():
         text = change.checkout.read(tree, path) if path.endswith(".py") else None
-        twins = make_twins(text or "", test)
+        twins = probes.make_twins(text or "", test)
         if twins is not None:
             beside = f"{os.path.dirname(path)}/".lstrip("/") + f"test_{os.urandom(5).hex()}.py"
             made[name] = (beside, twins, text or "")
@@ -131,8 +120,8 @@ def probe_new(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Fi
             continue
         reports = probe.run(change.checkout.tree_with(change.tree, dict(twins.texts())), [twins.line(functions)])
         for name, (path, made, text) in twins.files.items():
-            seen = cases_of_twins(path, reports)
-            said = judge_twins(name, made, seen, functions)
+            seen = probes.cases_of_twins(path, reports)
+            said = probes.judge_twins(name, made, seen, functions)
             if said is None:
                 words = f"{name} was not probed: its copies gave no result."
                 said = [Finding(NOT_PROBED, words, (name,), noted=True)]
@@ -165,9 +154,9 @@ def about_refactoring(change: JudgedChange, probe: Probe) -> list[TwinTests]:
         listed = [
             (path, test) for path, one in touched.items() for test in changed_tests(one.before or "", one.after or "")
         ]
-        if functions and len(listed) < MOST_TESTS:
+        if functions and len(listed) < probes.MOST_TESTS:
             texts = probe.texts(lambda path, tests=tests: path.endswith(".py") and tests.covers(path))  # type: ignore[misc]
-            listed += tests_about(texts, functions, most=MOST_TESTS)
+            listed += tests_about(texts, functions, most=probes.MOST_TESTS)
         named = [(f"{suite.name}:{path}::{test}", path, test) for path, test in dict.fromkeys(listed)]
         twins = twins_of(change, suite, named, change.tree)
         found += [twins] if twins is not None else []
@@ -184,9 +173,9 @@ def judge_refactoring(
     said = [
         (name, one)
         for name, (path, made, _) in twins.files.items()
-        for one in judge_twins(name, made, cases_of_twins(path, reports)) or ()
+        for one in probes.judge_twins(name, made, probes.cases_of_twins(path, reports)) or ()
     ]
-    told = [(name, one) for name, one in said if one.code == INSENSITIVE or not on_old_code]
+    told = [(name, one) for name, one in said if one.code == probes.INSENSITIVE or not on_old_code]
     return [one for name, one in told if not _was_so(change, twins.suite, name, probe)]
 
 
@@ -198,8 +187,8 @@ def _was_so(change: JudgedChange, suite: Suite, name: str, probe: Probe) -> bool
     reports = probe.run(change.checkout.tree_with(change.head, dict(before.texts())), [before.line()])
     path, made, _ = before.files[name]
     return any(
-        one.code in (INSENSITIVE, NAME_DEPENDENT)
-        for one in judge_twins(name, made, cases_of_twins(path, reports)) or ()
+        one.code in (probes.INSENSITIVE, probes.NAME_DEPENDENT)
+        for one in probes.judge_twins(name, made, probes.cases_of_twins(path, reports)) or ()
     )
 
 
@@ -226,39 +215,45 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
     changes = test_runs.changes(app, repository=repository, old=head, new=tree, suites=suites)
     owned = test_runs.tests_of(suites)
     touched = [change.path for change in changes if change.path in listed]
-    standing = Standing()
+    support = TestSupport()
     if any(not change.is_test for change in changes) and touched:
         sources = {path: sha for path, sha in listed.items() if SOURCES.search(path)}
         texts = differing.texts(list(sources.values()))
-        standing = find_standing({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
+        support = find_support({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
     links = tuple(path for path, mode in differing.modes(head, tree).items() if mode == _LINK)
     return JudgedChange(
-        checkout=checkout, head=head, tree=tree, changes=changes, standing=standing, before=tuple(listed), links=links
+        checkout=checkout,
+        head=head,
+        tree=tree,
+        changes=changes,
+        test_support=support,
+        before=tuple(listed),
+        links=links,
     )
 
 
 def weigh_red(change: JudgedChange, judgement: Judgement, *, test: str) -> Judgement:
     """Red, and nothing else: no neighbour was changed, nothing was planted."""
-    return judgement.adding([*_ground(change), *probes.find_neighbours(change.changes, test)])
+    return judgement.adding([*_injections(change), *probes.find_neighbours(change.changes, test)])
 
 
 def weigh_green(
     change: JudgedChange, judgement: Judgement, *, probe: Probe, began: str, new: Sequence[str]
 ) -> Judgement:
     """Green, and what the new test stands on is as it was; it passes for what it asks, and not for its name."""
-    judgement = judgement.adding([*_ground(change), *_held(change, new, probe.reports), *_stood(change)])
+    judgement = judgement.adding([*_injections(change), *_held(change, new, probe.reports), *_stood(change)])
     if not judgement.ok:
         return judgement
     if began:
         judgement = judgement.adding(_without_support(change, began, new, probe))
     if judgement.ok:
         judgement = judgement.adding(probe_new(change, new, probe))
-    return judgement.adding(_opinions(change, new, probe)) if judgement.ok else judgement
+    return judgement.adding(_plain_runs(change, new, probe)) if judgement.ok else judgement
 
 
 def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, known: Baseline) -> Judgement:
     """Refactored: old tests hold on the new code and new tests on the old, wherever both were touched."""
-    judgement = judgement.adding([*_ground(change), *_kept(change)])
+    judgement = judgement.adding([*_injections(change), *_kept(change)])
     support = change.support
     if any(one.code != FEWER for one in judgement.faults):
         return judgement
@@ -302,17 +297,17 @@ def _twins(change: JudgedChange, twins: Sequence[TwinTests], probe: Probe) -> li
     return found
 
 
-def _opinions(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
+def _plain_runs(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Finding]:
     """The new tests as plain code, in a tree without tests; those that need a runner are named."""
     found: list[Finding] = []
     owned = test_runs.tests_of(probe.suites)
     for suite in probe.suites:
         mine = [name for name in new if name.startswith(f"{suite.name}:")] if runner_words(suite) is not None else []
         asked, left = [], []
-        for name in mine[:MOST_TESTS]:
+        for name in mine[: probes.MOST_TESTS]:
             path, test = split_id(name)
             text = change.checkout.read(change.tree, path) or ""
-            plain = plain_test(text, test)
+            plain = probes.plain_test(text, test)
             if plain is None:
                 left.append(name)
             else:
@@ -332,7 +327,7 @@ def _opinions(change: JudgedChange, new: Sequence[str], probe: Probe) -> list[Fi
             timeout=PROBE_SECONDS,
         )
         reports = probe.run(change.checkout.tree_with(change.tree, dict.fromkeys(tests)), [line])
-        found += judge_opinions([name for name, *_ in asked], reports)
+        found += probes.judge_plain_runs([name for name, *_ in asked], reports)
     return found
 
 
@@ -351,19 +346,19 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
     return Probe(reports, suites, run, texts)
 
 
-def _ground(change: JudgedChange) -> list[Finding]:
-    return injected.find_planted(change.changes, change.links, change.before)
+def _injections(change: JudgedChange) -> list[Finding]:
+    return injected.find_injected(change.changes, change.links, change.before)
 
 
 def _kept(change: JudgedChange) -> list[Finding]:
     """What also a refactoring leaves alone."""
-    golden = sorted(change.standing.golden)
+    golden = sorted(change.test_support.golden)
     found = [named_finding(GOLDEN, "holds what tests compare with", golden)] if golden else []
     return [*found, *injected.find_settings(change.changes), *injected.find_knowing(change.changes, change.before)]
 
 
 def _stood(change: JudgedChange) -> list[Finding]:
-    helpers = sorted(change.standing.helpers)
+    helpers = sorted(change.test_support.helpers)
     words = "is made for tests and used by them alone; the implementation must leave it as it is"
     return [*([named_finding(SUPPORT, words, helpers)] if helpers else []), *_kept(change)]
 
