@@ -13,7 +13,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.checks.findings import FileChange, Finding, named_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from typing import Any
 
 PLANTED, SHADOWS, LINK, SETTINGS, KNOWS = (
@@ -149,8 +149,3 @@ def _used(text: str) -> frozenset[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken:
             found |= set(re.findall(r"\w+", node.value))
     return frozenset(found)
-
-
-def added_links(modes: Mapping[str, str]) -> list[str]:
-    """Of changed paths and their new modes, those that are links."""
-    return [path for path, mode in modes.items() if mode == "120000"]

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from handoff.store.database import Store, Transaction
 
 AGENT, TASK = "agent", "task"
-BACK_OFF_SECONDS = 60.0
 LONGEST_SECONDS = 3600.0
 PROBE_SECONDS = 3600.0
 """How long one session that tries for all others may take before another one tries."""

@@ -44,7 +44,7 @@ _TOLD_SECONDS = 0.5
 
 
 class WorkerSettings(Record):
-    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see agent_args."""
+    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see `flows.fill_in`."""
 
     agents: tuple[str, ...]
     words: tuple[str, ...] = ()
