@@ -22,7 +22,7 @@ from handoff.engine.outcome.carry_out import carry_on
 from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.safety import incidents
 from handoff.engine.sessions import stopping
-from handoff.engine.supervisor.handoff_fanout import old_home
+from handoff.engine.supervisor import handoff_fanout
 from handoff.engine.tasks import report as journey
 from handoff.store.database import POSTGRES
 
@@ -217,7 +217,7 @@ def _words(path: str) -> str:
         key, found, value = line.partition(":")
         if found and key.strip() in ("summary", "reason"):
             return value.strip()
-    return old_home.reason_in(text)
+    return handoff_fanout.reason_in(text)
 
 
 def _last_look(folder: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout import older
-from handoff.engine.supervisor.handoff_fanout import take_in
+from handoff.engine.supervisor import handoff_fanout
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ _EPILOG = """Of handoff-fanout's home are taken in: live and blocked tasks, open
 (the calibration goes on), stops and config.json. What its tabs report later counts too, and a task that such a tab is at waits for
 that report. Each open batch gets two marks there, so that handoff-fanout opens no fan-in of its own; its other files are only read.
 In a home that both tools share, handoff's own files go to a folder 'relay' beside them. Saying it twice takes in what is new."""
-_SHOWN = {take_in.NEW: "good", take_in.KNOWN: "dim", take_in.REFUSED: "bad"}
-_KIND = {take_in.MEASURE: "measure of batch"}
+_SHOWN = {handoff_fanout.NEW: "good", handoff_fanout.KNOWN: "dim", handoff_fanout.REFUSED: "bad"}
+_KIND = {handoff_fanout.MEASURE: "measure of batch"}
 
 
 def _arguments(parser: Parser) -> None:
@@ -33,7 +33,7 @@ def _arguments(parser: Parser) -> None:
 
 def _import(ctx: Context, arguments: Namespace) -> int:
     folder = arguments.folder or older.home_with_work(ctx.app) or ctx.settings.home
-    plan = take_in.import_home(
+    plan = handoff_fanout.import_home(
         ctx.app,
         path=folder,
         project=arguments.project,
@@ -43,25 +43,28 @@ def _import(ctx: Context, arguments: Namespace) -> int:
     out, program = ctx.out, ctx.settings.program
     out.data({**plan._asdict(), "items": [item._asdict() for item in plan.items], "executed": arguments.execute})
     out.line(f"The home of handoff-fanout: {plan.home}", "strong")
-    words = {take_in.NEW: "taken in" if arguments.execute else "would be taken in", take_in.KNOWN: "stays as it is"}
+    words = {
+        handoff_fanout.NEW: "taken in" if arguments.execute else "would be taken in",
+        handoff_fanout.KNOWN: "stays as it is",
+    }
     for item in plan.items:
         where = f"{item.project}/" if item.project not in ("", "*", item.name) else ""
         fate = words.get(item.fate, "NOT taken in")
         out.line(f"  {_KIND.get(item.kind, item.kind)} {where}{item.name}: {fate} ({item.words})", _SHOWN[item.fate])
     for fault in plan.faults:
         out.warning(fault)
-    refused = plan.count(take_in.REFUSED)
+    refused = plan.count(handoff_fanout.REFUSED)
     if not plan.items:
         out.line("Nothing of handoff-fanout that is live was found there.")
-    elif not plan.count(take_in.NEW):
+    elif not plan.count(handoff_fanout.NEW):
         out.line("Nothing is new." if not refused else "Nothing could be taken in.")
     elif not arguments.execute:
         again = f"{program} import fanout{' ' + arguments.folder if arguments.folder else ''} --execute"
-        out.line(f"Nothing was changed. To take in {number_of(plan.count(take_in.NEW), 'thing')}: {again}")
+        out.line(f"Nothing was changed. To take in {number_of(plan.count(handoff_fanout.NEW), 'thing')}: {again}")
     else:
         ended = f"; {number_of(plan.ended, 'finished thing')} stay there as history" if plan.ended else ""
         out.line(
-            f"Taken in: {plan.count(take_in.NEW)}. Nothing of it was removed there{ended}. See: {program} task list --all-projects"
+            f"Taken in: {plan.count(handoff_fanout.NEW)}. Nothing of it was removed there{ended}. See: {program} task list --all-projects"
         )
     return 1 if refused else 0
 

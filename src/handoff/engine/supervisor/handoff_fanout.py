@@ -1,25 +1,36 @@
-"""Open here what is live in a home of handoff-fanout: first as a plan, then for real. The old files are only read."""
+"""Move over from handoff-fanout (1.0 to 1.9): read its home, open here what is live there, and change nothing of it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from functools import partial
 
 from handoff.base.clock import age, parse_stamp
 from handoff.base.errors import HandoffError, UserError
-from handoff.base.files import create_exclusive, make_folder, remove, write_atomic
+from handoff.base.files import create_exclusive, make_folder, read_bytes, remove, write_atomic
+from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches as batch_rows
 from handoff.board.tasks import metrics, tasks
 from handoff.engine.fanout import stop_files, views
-from handoff.engine.fanout.older import ABORTED, FOLLOWED, TAKEN_OVER, TRIGGERED, followed_folders
+from handoff.engine.fanout.older import (
+    ABORTED,
+    FOLLOWED,
+    TAKEN_OVER,
+    TRIGGERED,
+    followed_folders,
+    is_over,
+    names_in,
+    newest,
+    text_of,
+)
 from handoff.engine.fanout.paths import LOOKED
 from handoff.engine.home import Project, find_project
 from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.supervisor.handoff_fanout import old_home
 from handoff.engine.tasks import batches, create, report
 from handoff.engine.workspaces.baton import RULES
 
@@ -28,7 +39,242 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.engine.app import App
-    from handoff.engine.supervisor.handoff_fanout.old_home import OldBatch, OldHome, OldMeasure, OldTask
+
+LIVE, BLOCKED, DONE = "live", "blocked", "done"
+NO_BRIEF = "handoff-fanout kept no brief for this task."
+_OURS = ("locks", "workspaces", "sessions", "logs")
+_BRIEF = r"^## 下一步任务[^\n]*\n(.*?)(?=^## 必读|\Z)"
+_WORKSPACE = r"^\*\*Project\*\*: `[^`]*` \((.+)\)$"
+_TESTS = r"^pytest (.+?) 2>&1 \| tail"
+_REASON = r"^## Reason[^\n]*\n(.*)"
+_HOME_STOPS = ("STOP_AUTO", "done")
+
+
+class OldTask(Record):
+    """A task that stands alone, as the older tool left it."""
+
+    project: str
+    id: str
+    state: str
+    brief: str
+    workspace: str
+    reason: str = ""
+    tests: str = ""
+    seen: float = 0.0
+
+
+class OldBatch(Record):
+    """A batch that is not over: its manifest as text, what each part has said, and when each live tab was last seen."""
+
+    project: str
+    id: str
+    manifest: str
+    workspace: str
+    parts: dict[str, tuple[str, str]]
+    stopped: bool
+    seen: dict[str, float]
+
+
+class OldMeasure(Record):
+    """One line of metrics.jsonl."""
+
+    project: str
+    batch: str
+    line: dict[str, Any]
+
+
+class OldHome(Record):
+    """What lies in a home of the older tool."""
+
+    path: str
+    tasks: tuple[OldTask, ...]
+    batches: tuple[OldBatch, ...]
+    measures: tuple[OldMeasure, ...]
+    settings: dict[str, Any]
+    stops: tuple[str, ...]
+    ended: int
+    faults: tuple[str, ...]
+
+
+def read_home(path: str) -> OldHome:
+    """Everything a home holds; what cannot be read is a fault with its file, and the rest is read all the same."""
+    if not os.path.isdir(path):
+        raise UserError(f"There is no folder {path}.", "Name the older tool's home, for example: ~/.handoff")
+    reader = _Reader(path)
+    for project in names_in(path):
+        folder = os.path.join(path, project)
+        if project not in _OURS and not project.startswith((".", "_")) and os.path.isdir(folder):
+            reader.project(project, folder)
+    return OldHome(
+        path=path,
+        tasks=tuple(reader.tasks),
+        batches=tuple(reader.batches),
+        measures=tuple(reader.measures),
+        settings=reader.settings(),
+        stops=tuple(reader.stops),
+        ended=reader.ended,
+        faults=tuple(reader.faults),
+    )
+
+
+class _Reader:
+    """Walks through a home and collects what it finds."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.tasks: list[OldTask] = []
+        self.batches: list[OldBatch] = []
+        self.measures: list[OldMeasure] = []
+        self.stops = ["*"] if any(os.path.lexists(os.path.join(home, name)) for name in _HOME_STOPS) else []
+        self.faults: list[str] = []
+        self.ended = 0
+
+    def settings(self) -> dict[str, Any]:
+        path = os.path.join(self.home, "config.json")
+        if not os.path.isfile(path):
+            return {}
+        try:
+            found = json.loads(read_bytes(path))
+        except (ValueError, HandoffError) as error:
+            self.faults.append(f"{path}: {error}; its settings are left out.")
+            return {}
+        if not isinstance(found, dict):
+            self.faults.append(f"{path}: it holds no object; its settings are left out.")
+            return {}
+        return found
+
+    def project(self, project: str, folder: str) -> None:
+        if os.path.lexists(os.path.join(folder, "STOP_AUTO")):
+            self.stops.append(project)
+        inside: set[str] = set()
+        for name in names_in(os.path.join(folder, "batches")):
+            self.batch(project, folder, name, inside)
+        queue = os.path.join(folder, "queue")
+        names = names_in(queue)
+        for task in sorted({name.partition(".")[0] for name in names if name.endswith(".md")}):
+            if task and task not in inside:
+                self.task(project, queue, task)
+        self.measured(project, os.path.join(folder, "metrics.jsonl"))
+
+    def batch(self, project: str, folder: str, name: str, inside: set[str]) -> None:
+        at = os.path.join(folder, "batches", name)
+        path = os.path.join(at, "manifest.json")
+        if not os.path.isfile(path):
+            return
+        try:
+            text = read_bytes(path).decode("utf-8")
+            manifest = json.loads(text)
+            parts = [str(part["id"]) for part in manifest["sub_tasks"]]
+            fan_in = str(manifest["fan_in_task"])
+        except (ValueError, KeyError, TypeError, HandoffError) as error:
+            self.faults.append(f"{path}: it cannot be read ({error}).")
+            return
+        if "project" in manifest:
+            return  # a view of ours
+        inside.update((*parts, fan_in, f"{fan_in}-watchdog"))
+        if is_over(at):
+            self.ended += 1
+            return
+        queue = os.path.join(folder, "queue")
+        places = (_address(queue, folder, part) for part in (*parts, fan_in))
+        said = {part: _said(at, queue, part) for part in parts}
+        seen = {part: _tab_seen(folder, part, at) for part in parts if said[part][0] == LIVE}
+        if not text_of(os.path.join(at, TRIGGERED)).startswith(TAKEN_OVER):
+            seen[fan_in] = newest(*(os.path.join(at, mark) for mark in (TRIGGERED, "_fan_in_heartbeat")))
+        self.batches.append(
+            OldBatch(
+                project=project,
+                id=name,
+                manifest=text,
+                workspace=str(manifest.get("workspace") or "") or next((place for place in places if place), ""),
+                parts=said,
+                stopped=os.path.lexists(os.path.join(at, "STOP")),
+                seen={name: moment for name, moment in seen.items() if moment},
+            )
+        )
+
+    def task(self, project: str, queue: str, name: str) -> None:
+        path = os.path.join(queue, f"{name}.md")
+        text = text_of(path)
+        blocked = os.path.join(queue, f"{name}.BLOCKED.md")
+        if text and not text.startswith("# Handoff"):
+            return  # not a document of the older tool
+        if not text and not text_of(blocked).startswith("# BLOCKED —"):
+            return
+        if os.path.lexists(os.path.join(queue, f"{name}.done")):
+            self.ended += 1
+            return
+        try:
+            check_id(name, "task")
+        except UserError as error:
+            self.faults.append(f"{path}: {error.message}")
+            return
+        is_blocked = os.path.lexists(blocked)
+        self.tasks.append(
+            OldTask(
+                project=project,
+                id=name,
+                state=BLOCKED if is_blocked else LIVE,
+                brief=_match(_BRIEF, text) or text or NO_BRIEF,
+                workspace=_address(queue, os.path.dirname(queue), name) or _match(_WORKSPACE, text),
+                reason=reason_in(text_of(blocked)) if is_blocked else "",
+                tests=_match(_TESTS, text),
+                seen=0.0 if is_blocked else _tab_seen(os.path.dirname(queue), name, queue),
+            )
+        )
+
+    def measured(self, project: str, path: str) -> None:
+        latest: dict[str, dict[str, Any]] = {}
+        for number, line in enumerate(text_of(path).splitlines(), 1):
+            try:
+                found = json.loads(line)
+                name = check_id(str(found["batch_id"]), "batch")
+                float(found["estimated_minutes_sum"]), float(found["actual_minutes_sum"])
+            except (ValueError, KeyError, TypeError, UserError):
+                self.faults.append(f"{path}:{number}: not a line of measures; it is left out.")
+            else:
+                if "serial_share" not in found:  # else a line of ours
+                    latest[name] = found  # the older tool writes a line for each report of one batch
+        self.measures += [OldMeasure(project, name, line) for name, line in latest.items()]
+
+
+def _tab_seen(folder: str, task: str, beats: str) -> float:
+    """When a tab of the older tool last showed that it is at the task."""
+    return newest(os.path.join(beats, f"{task}.heartbeat"), os.path.join(folder, "ack", f"{task}.spawned"))
+
+
+def _said(at: str, queue: str, part: str) -> tuple[str, str]:
+    """What a part has reported: its state, and its words."""
+    for ending, state, key in ((".done", DONE, "summary"), (".blocked", BLOCKED, "reason")):
+        path = os.path.join(at, part + ending)
+        if os.path.lexists(path):
+            return state, _match(rf"^{key}:[ \t]*(.*)$", text_of(path))
+    alone = os.path.join(queue, f"{part}.BLOCKED.md")
+    if os.path.lexists(alone):
+        return BLOCKED, reason_in(text_of(alone))
+    return LIVE, ""
+
+
+def reason_in(text: str) -> str:
+    """Why a task is blocked, as its BLOCKED.md says it."""
+    return _match(_REASON, text) or _match(r"^Reason:[ \t]*(.*)$", text)
+
+
+def _address(queue: str, folder: str, task: str) -> str:
+    """The checkout an address file names, also one that a launcher has taken away."""
+    launched = os.path.join(folder, "launched")
+    taken = [os.path.join(launched, name) for name in names_in(launched) if re.fullmatch(rf"{task}-\d+\.txt", name)]
+    for path in (os.path.join(queue, f"{task}.uri"), *taken):
+        found = _match(r"^WORKSPACE=(.+)$", text_of(path))
+        if found:
+            return found
+    return ""
+
+
+def _match(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE | (re.DOTALL if pattern in (_BRIEF, _REASON) else 0))
+    return found.group(1).strip() if found else ""
+
 
 TASK, BATCH, MEASURE, SETTING, STOP = "task", "batch", "measure", "setting", "stop"
 NEW, KNOWN, REFUSED = "new", "known", "refused"
@@ -66,7 +312,7 @@ class ImportPlan(Record):
 def import_home(app: App, *, path: str, project: str, workspace: str, execute: bool) -> ImportPlan:
     """Take in everything that is live; without `execute` only say what would be done. A second call takes in the rest."""
     began = app.clock.now()
-    old = old_home.read_home(os.path.abspath(os.path.expanduser(path)))
+    old = read_home(os.path.abspath(os.path.expanduser(path)))
     return _Import(app, old, project, workspace, began=began if execute else 0.0).run()
 
 
@@ -149,7 +395,7 @@ class _Import:
             return KNOWN, f"project {place.name} has a task of that id"
         tests = f"\n\nIts tests, as the older tool noted them: `pytest {old.tests}`" if old.tests else ""
         request = create.Request(task=old.id, brief=old.brief + tests)
-        words = f"{'ready' if old.state == old_home.LIVE else 'blocked: ' + (old.reason or 'no reason given')}"
+        words = f"{'ready' if old.state == LIVE else 'blocked: ' + (old.reason or 'no reason given')}"
         held = self._in_flight({old.id: old.seen})
         words += self._told(held)
         if not self.execute:
@@ -157,7 +403,7 @@ class _Import:
             return NEW, words
         self._hold(place, held)
         task = create.write_down(self.app, place, request)
-        if old.state == old_home.BLOCKED:
+        if old.state == BLOCKED:
             report.block(self.app, CurrentClaim(task, None, ""), reason=old.reason or "no reason given")
         return NEW, words
 
@@ -170,7 +416,7 @@ class _Import:
         name = os.path.join(at, "manifest.json")
         manifest = batches.read_checked(name, old.manifest)
         states = [state for state, _ in old.parts.values()]
-        done, blocked = states.count(old_home.DONE), states.count(old_home.BLOCKED)
+        done, blocked = states.count(DONE), states.count(BLOCKED)
         words = f"{len(manifest.sub_tasks)} parts: {done} done, {blocked} blocked, {len(states) - done - blocked} to be done"
         held = self._in_flight(
             {one if one == manifest.fan_in_task else f"{old.id}/{one}": moment for one, moment in old.seen.items()}
@@ -189,9 +435,9 @@ class _Import:
             batch = batches.open_batch(self.app, place, name, old.manifest).batch
             self._hold(place, held)
             for part, (state, said) in old.parts.items():
-                if state == old_home.DONE:
+                if state == DONE:
                     report.finish(self.app, batches.hold_part(self.app, batch, part), summary=said or "done before")
-                elif state == old_home.BLOCKED:
+                elif state == BLOCKED:
                     report.block(self.app, batches.hold_part(self.app, batch, part), reason=said or "no reason given")
         finally:
             pauses.resume(store, **stop)

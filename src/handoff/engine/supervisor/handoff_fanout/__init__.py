@@ -1,1 +1,0 @@
-"""Move over from handoff-fanout: read its home, open here what is live there, and change nothing of it."""
