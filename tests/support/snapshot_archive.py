@@ -8,7 +8,6 @@ from typing import Any
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.safety import snapshots as engine
-from handoff.engine.safety import snapshots as undoing
 from handoff.git.snapshots.take import Snapshot, SnapshotRequest
 
 
@@ -53,7 +52,7 @@ class SnapshotArchive:
     def undo(self) -> engine.RestoreReport:
         """Take back the newest restore or undo."""
         found = [one for one in engine.listing(self.app, snapshot_store=self.snapshot_store) if one.operation]
-        return undoing.undo_restore(self.app, snapshot_store=self.snapshot_store, chosen=found[0])
+        return engine.undo_restore(self.app, snapshot_store=self.snapshot_store, chosen=found[0])
 
     def files(self, chosen: Snapshot) -> dict[str, str]:
         """Names and modes in a snapshot's tree."""
