@@ -10,7 +10,6 @@ import subprocess
 import time
 
 import pytest
-from handoff.engine.tasks.manifests.example import EXAMPLE
 
 import points
 from flow_ground import FlowGround
@@ -20,6 +19,7 @@ from handoff.board.tasks import tasks
 from handoff.engine.app import App
 from handoff.engine.flows import flows
 from handoff.engine.home import find_project
+from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from relay_ground import Ground
 from scripts import handoff, write_script
