@@ -48,7 +48,7 @@ def test_status_and_handoff_alone_tell_what_the_relay_has_under_way(cli, repo, t
 
     ready(cli, repo)
     cli("pause", "--project", "repo")
-    cli("task", "claim", "alone", code=3)
+    cli("task", "open", "alone", code=3)
     said = cli("status").out
     assert "Feature: login" in said
     assert all(

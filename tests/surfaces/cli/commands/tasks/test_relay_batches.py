@@ -134,7 +134,7 @@ def test_touched_markers_count_like_reports(cli, opened):
 
 def test_a_stopped_batch_keeps_reports_and_gives_out_nothing(cli, opened):
     touch(os.path.join(folder(), "STOP"))
-    assert "stopped" in cli("task", "claim", "login/form", code=3).err
+    assert "stopped" in cli("task", "open", "login/form", code=3).err
     assert "1 of 2 left" in report(cli, "form-done").out
     os.unlink(os.path.join(folder(), "STOP"))
     cli("task", "claim", "login/api")
