@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
+from points import armed
 from scripts import handoff, write_script
 
-SITE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support", "deadly_site")
 CHECK = "test -e needed.txt && grep -q made made.txt"
 
 
@@ -159,14 +159,11 @@ def test_whoever_is_killed_on_the_way_leaves_the_work_there_once(blocked, point)
     blocked.block("echo made > made.txt", "sed -i s/one/ONE/ a.txt")
     blocked.supply()
     blocked.cli("retry", "demo")
-    marks = blocked.tmp / "marks"
-    marks.mkdir()
-    deadly = {"PYTHONPATH": SITE, "DEADLY_POINTS": point, "DEADLY_FOLDER": str(marks)}
     words = blocked.cli.command("session", "start", "demo", "--agent", "scripted", "--with", blocked.script("true"))
     ended = subprocess.run(
         words,
         cwd=blocked.repo.path,
-        env={**blocked.cli.full_environment(), **deadly},
+        env={**blocked.cli.full_environment(), **armed(str(blocked.tmp / "marks"), point)},
         capture_output=True,
         timeout=100,
         check=False,

@@ -9,19 +9,106 @@ import os
 
 SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deadly_site")
 
-# What the chain does, in its order.
+# --- what one ended session goes through, in its order ------------------------------------------------------------
+
 JUDGED = "workspaces.task_work.judge:return"
 BRANCH_PUT = "workspaces.task_work._put_branch:return"
+SETTLED_KEPT = "landing.conflict.remember_settled:return"
+RACE_GATHERED = "landing.race_facts.gather:return"
+KEPT = "workspaces.task_work.keep:return"
+PLANNED = "outcome.carry_out.plan_landing:return"
+DECIDING = "outcome.chain._add:return"  # inside the transaction, before its commit
+DECIDED = "outcome.carry_out.carry:call"
+LANDING_SAVED = "landing.target.save:return"
+BRANCH_MOVED = "landing.target._bring_along:call"  # the branch has moved, the person's files have not
 MOVED = "landing.target.move:return"
 LANDED = "outcome.carry_out._land:return"
-KEPT = "workspaces.task_work.keep:return"
-DOCUMENTS_HOME = "features.brought_home.take_home:return"
+CARRIED = "proof.git_notes.carry:return"
 NOTED = "outcome.carry_out._write_notes:return"
+DOCUMENTS_HOME = "features.brought_home.take_home:return"
+TICKED = "outcome.carry_out._tick:return"
+PUBLISHED = "publish.__init__.publish:return"
+FINISHING = "tasks.outcomes.finish:return"  # inside the transaction, before its commit
+RACE_DECIDED = "tasks.outcomes._decide_race:return"  # there too
 ROW_WRITTEN = "outcome.carry_out._write_rows:return"
+CARRIED_OUT = "outcome.carry_out.carry:return"
+SENT_BACK = "outcome.chain._send_back:return"
+GATE_ASKED = "board.gates.ask:return"
+UNREPORTED = "sessions.conclude._unreported:return"
+TELLING = "outcome.kinds.tell_concluded:call"
+TOLD = "outcome.kinds.tell_concluded:return"
+TIDYING = "workspaces.task_work.tidy:call"
+TIDIED = "workspaces.task_work.tidy:return"
+CONCLUDED = "sessions.conclude.conclude:return"
+FORGETTING = "workspaces.running.forget:call"
+
+PHASE_PREPARING = "flows.conclude.prepare:call"
+PHASE_PREPARED = "flows.conclude.prepare:return"
+PHASE_DECIDING = "flows.conclude.decide:call"
 PHASE_REFUSED = "flows.conclude._refused:return"
+PHASE_JUDGING = "flows.judge.judge_phase:call"
+PHASE_JUDGED = "flows.judge.judge_phase:return"
+PHASE_DECIDED = "flows.intent.write_intent:return"
+PHASE_COMMITTED = "commits.phases.commit:return"
+PHASE_ARRIVING = "commits.phases.arrive:call"
+PHASE_ARRIVED = "commits.phases.arrive:return"
+PHASE_PUBLISHING = "commits.phases.publish:call"
+PHASE_PUBLISHED = "commits.phases.publish:return"
+PHASE_DOCUMENTS = "flows.documents.publish:return"
+PHASE_TICKED = "flows.documents.tick:return"
+PHASE_NOTING = "flows.intent._note:call"
+PHASE_NOTED = "flows.intent._note:return"
+PHASE_ADVANCING = "flows.intent._advance:call"
+PHASE_TASK_DONE = "flows.intent._finish_task:return"
+PHASE_ENTERED = "flows.intent.enter:return"
+PHASE_ADVANCED = "flows.intent._advance:return"
+
+MANIFEST_VERIFIED = "splitting.verify.verify_words:return"
 PLANNER_REFUSED = "splitting.planner._again:return"
+
+YES_CHECKED = "outcome.kinds.check_answer:return"
+YES_WRITING = "board.gates.approve:call"  # inside the transaction, as is the next
 YES_WRITTEN = "board.gates.approve:return"
 SPLIT_OPENED = "tasks.batches.open_checked:return"
+
+CLAIM_BEGUN = "tasks.claims.begin:return"
+CLAIM_KEPT = "tasks.claims.keep:return"
+CLAIM_DROPPING = "tasks.claims.drop:call"
+
+ENGINE_LAUNCHED = "supervisor.durable.launch:return"
+RUN_RECOVERED = "supervisor.durable.recover:return"
+ADOPTED = "supervisor.supervisor.adopt:return"
+
+# --- which of them each kind of work meets --------------------------------------------------------------------------
+
+OF_CLONES = (
+    "workspaces.workspaces.reserve:return",  # a name is taken, nothing is there
+    "workspaces.kinds.make:return",
+    "workspaces.task_clones.ready:return",
+    "sessions.placement.place:return",
+)
+_JUDGE = (JUDGED, BRANCH_PUT, KEPT, DECIDING, DECIDED)
+_LAND = (PLANNED, LANDING_SAVED, BRANCH_MOVED, MOVED, LANDED)
+_CARRY = (NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, CARRIED_OUT)
+_END = (UNREPORTED, TELLING, TOLD, TIDYING, TIDIED, CONCLUDED, FORGETTING)
+OF_TASKS = (*OF_CLONES, ENGINE_LAUNCHED, ADOPTED, *_JUDGE, *_LAND, DOCUMENTS_HOME, *_CARRY, *_END)
+OF_REPORTS = (*_JUDGE, *_LAND, DOCUMENTS_HOME, *_CARRY)
+OF_PARTS = (*_JUDGE, *_CARRY, TELLING, TIDYING)
+OF_ENTRANTS = (RACE_GATHERED, KEPT, DECIDED, RACE_DECIDED, ROW_WRITTEN, TELLING, TIDYING)
+OF_FAN_INS = (JUDGED, KEPT, *_LAND, DECIDED, CARRIED, FINISHING, ROW_WRITTEN, TELLING, TIDYING, TIDIED)
+_PHASE_CARRIED_OUT = (
+    PHASE_JUDGING, PHASE_JUDGED, PHASE_DECIDED, PHASE_COMMITTED, PHASE_ARRIVING, PHASE_ARRIVED, PHASE_PUBLISHING,
+    PHASE_PUBLISHED, PHASE_NOTING, PHASE_NOTED, PHASE_ADVANCING, PHASE_TASK_DONE, PHASE_ENTERED, PHASE_ADVANCED,
+)  # fmt: skip
+_PREPARED = (PHASE_PREPARING, PHASE_PREPARED, "agents.session.start:return", "sessions.start.wait:return", "sessions.start.save:return")  # fmt: skip
+OF_PHASES = (*_PREPARED, PHASE_DECIDING, *_PHASE_CARRIED_OUT, TOLD, CONCLUDED)
+OF_DOCUMENTS = (PHASE_DECIDED, PHASE_DOCUMENTS, PHASE_TICKED, PHASE_NOTED, PHASE_ADVANCING, PHASE_ENTERED, FORGETTING)
+OF_BARE_PHASES = (PHASE_JUDGED, PHASE_DECIDED, PHASE_NOTING, PHASE_NOTED, PHASE_ADVANCING, PHASE_ENTERED)
+OF_PLANNERS = (MANIFEST_VERIFIED, GATE_ASKED, TELLING, TOLD, FORGETTING)
+OF_A_YES_TO_A_SPLIT = (YES_CHECKED, YES_WRITING, YES_WRITTEN)
+OF_A_YES = (PLANNED, BRANCH_MOVED, MOVED, NOTED, DOCUMENTS_HOME, YES_WRITTEN, ROW_WRITTEN)
+OF_CLAIMS = (CLAIM_BEGUN, "sessions.leases.claim:return", CLAIM_KEPT)
+OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, CARRIED_OUT, CLAIM_DROPPING)
 
 
 def armed(folder: str, *points: str) -> dict[str, str]:

@@ -12,19 +12,10 @@ import pytest
 from flow_ground import ADD, LIST, TEST_ADD
 from handoff.board.tasks import flows as rows
 from handoff.engine.flows import flows
+from points import OF_PHASES
 from source import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-POINTS = [
-    "flows.conclude.prepare:call", "flows.conclude.prepare:return", "agents.session.start:return", "sessions.start.wait:return",
-    "sessions.start.save:return", "flows.conclude.decide:call", "flows.judge.judge_phase:call",
-    "flows.judge.judge_phase:return", "flows.intent.write_intent:return", "commits.phases.commit:return",
-    "commits.phases.arrive:call", "commits.phases.arrive:return", "commits.phases.publish:call",
-    "commits.phases.publish:return", "flows.intent._note:call", "flows.intent._note:return",
-    "flows.intent._advance:call", "flows.intent._finish_task:return", "flows.intent.enter:return",
-    "flows.intent._advance:return", "outcome.kinds.tell_concluded:return", "sessions.conclude.conclude:return",
-]  # fmt: skip
 
 
 def ran(ground) -> list[str]:
@@ -59,11 +50,11 @@ def test_a_flow_killed_at_every_boundary_goes_on_and_does_nothing_twice(ground, 
     flow = ground.start(app)
     marks = tmp_path / "marks"
     marks.mkdir()
-    plan = {"points": POINTS, "folder": str(marks), "flow": flow.key, "word": ground.word, "steps": 4, "until": 2}
+    plan = {"points": OF_PHASES, "folder": str(marks), "flow": flow.key, "word": ground.word, "steps": 4, "until": 2}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     support = os.path.join(ROOT, "tests", "support")
     killed = 0
-    for _ in range(len(POINTS) + 6):
+    for _ in range(len(OF_PHASES) + 6):
         done = subprocess.run(
             [sys.executable, os.path.join(support, "flow_step.py"), str(tmp_path / "plan.json")], cwd=ground.repo.path,
             env={**os.environ, "PYTHONPATH": support}, capture_output=True, timeout=120, check=False,
@@ -73,8 +64,8 @@ def test_a_flow_killed_at_every_boundary_goes_on_and_does_nothing_twice(ground, 
         if rows.get(app.database, key=flow.key).cycle == 2:
             break
     reached = {name.replace("-", ":") for name in os.listdir(marks)}
-    assert set(POINTS) - reached == set()
-    assert killed == len(POINTS)
+    assert set(OF_PHASES) - reached == set()
+    assert killed == len(OF_PHASES)
     seen = flows.look_again(app, flow)
     assert (seen.state, seen.flow.phase, seen.flow.cycle) == ("running", "plan", 2)
     assert ground.commits() == [

@@ -12,7 +12,7 @@ import pytest
 
 from handoff.board.sessions import executors
 from handoff.engine.features import pulse
-from source import ROOT
+from points import armed
 
 POINTS = (
     "supervisor.phase_run._claim:return",
@@ -45,22 +45,6 @@ OF_AGENTS = (
     "adapters.scripted.do_write:return",
     "adapters.scripted.perform:return",
 )
-OF_CLONES = (
-    "workspaces.workspaces.reserve:return",  # a name is taken, nothing is there
-    "workspaces.kinds.make:return",
-    "workspaces.task_clones.ready:return",
-    "sessions.placement.place:return",
-)
-OF_LANDINGS = (
-    "workspaces.task_work.judge:return",
-    "workspaces.task_work._put_branch:return",
-    "landing.target.save:return",
-    "landing.target.swap:return",  # the branch has moved, the person's files have not
-    "landing.target.move:return",
-    "outcome.carry_out._land:return",
-    "workspaces.task_work.keep:return",
-)
-SITE = os.path.join(ROOT, "tests", "support", "deadly_site")
 
 
 def met(ground, points):
@@ -142,9 +126,8 @@ def test_a_batch_survives_a_host_that_loses_every_process_at_every_boundary(grou
 @pytest.mark.slow
 def test_a_batch_survives_monitors_and_agents_killed_at_every_boundary(ground, monkeypatch):
     points = (*OF_MONITORS, *OF_AGENTS)
-    monkeypatch.setenv("PYTHONPATH", SITE)
-    monkeypatch.setenv("DEADLY_POINTS", ",".join(points))
-    monkeypatch.setenv("DEADLY_FOLDER", ground.points)
+    for name, value in armed(ground.points, *points).items():
+        monkeypatch.setenv(name, value)
     names = ("one", "two", "three", "four", "five", "six")
     ground.settings("back_off_seconds = 0.1\n")
     ground.add_batch(*names, max_attempts=20)
@@ -152,33 +135,6 @@ def test_a_batch_survives_monitors_and_agents_killed_at_every_boundary(ground, m
     run_until_all_is_over(ground, [supervisor], points, ground.supervisor)
     check_whole_night(ground, names)
     assert supervisor.poll() is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-def test_tasks_in_clones_land_once_whoever_is_killed_on_the_way(ground):
-    points, names = (*OF_CLONES, *OF_LANDINGS), ("one", "two", "three")
-    ground.settings('session_sandbox = "none"\n', place="clone")  # a sandbox would keep the traces inside
-    for name in names:
-        act = {"write": f"{name}.txt", "text": name}
-        ground.add(name, act, check_command=f"test -f {name}.txt", max_attempts=30)
-
-    def again():
-        return ground.supervisor(*points, limit=1)
-
-    run_until_all_is_over(ground, [again()], points, again)
-    for name in names:
-        landed = git(ground.repo, "log", "--format=%H", "main", "--", f"{name}.txt").split()
-        assert len(landed) == 1, ground.story()
-        assert os.path.exists(os.path.join(ground.repo, f"{name}.txt"))
-        kinds = [event.kind for event in ground.events() if event.task_id == name]
-        assert kinds.count("task.finished") == 1
-    assert git(ground.repo, "status", "--porcelain") == ""
-    git(ground.repo, "fsck", "--strict")
-
-
-def git(folder, *words):
-    return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 WRITE = """
