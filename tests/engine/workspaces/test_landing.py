@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -382,6 +384,35 @@ def test_after_a_landing_killed_before_its_last_step_the_next_commit_reverts_not
     assert repo.read("b.txt") == "landed\n"
     assert repo.git("status", "--porcelain") == ""
     assert "nothing to finish" in cli("land", code=2).err
+
+
+def test_a_look_from_another_thread_of_the_process_that_lands_takes_nothing_away_from_it(repo, desk, tmp_path):
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    repo.git(
+        "config",
+        "filter.slow.smudge",
+        f"touch {begun}; for n in $(seq 250); do test -e {go} && break; sleep 0.02; done; cat",
+    )
+    repo.git("config", "filter.slow.clean", "cat")
+    repo.write(".git/info/attributes", "made.txt filter=slow\n")
+    desk.session("one").write("made.txt", "made\n")
+    with ThreadPoolExecutor(1) as beside:
+
+        def land():
+            archive = SnapshotArchive(repo.path)
+            return engine.land(archive.app, names=("one",), snapshot_store=archive.snapshot_store)
+
+        landing = beside.submit(land)
+        try:
+            while not begun.exists():
+                assert not landing.done(), landing.exception()
+                time.sleep(0.02)
+            assert engine.target_of(desk.archive.app, desk.archive.snapshot_store).finish() == []
+        finally:
+            go.touch()
+        assert landing.result(timeout=60).merged.new == repo.head()
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.read("made.txt") == "made\n"
 
 
 def test_a_file_that_was_only_touched_is_not_in_the_way(repo, desk):

@@ -27,6 +27,7 @@ _SHOWN = 10
 _FEW = 400
 _MARK = LANDING.decode()
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 15.0, 0.01
+_UNDER_WAY: set[str] = set()  # landings of other threads of this process: a supervisor looks while its sessions land
 
 
 class Landing(NamedTuple):
@@ -105,6 +106,13 @@ class Target(Git):
 
     def move(self, landing: Landing) -> None:
         """Swap the branch and bring the checkout along; what cannot be done in full is not done at all."""
+        _UNDER_WAY.add(landing.id)
+        try:
+            self._move(landing)
+        finally:
+            _UNDER_WAY.discard(landing.id)
+
+    def _move(self, landing: Landing) -> None:
         self.check(landing)
         checkout = open_source(landing.checkout) if landing.checkout else None
         self.save(landing)
@@ -193,7 +201,7 @@ class Target(Git):
         """Complete or forget landings somebody died in: where the branch moved, the checkout follows."""
         done = []
         for landing in self.all():
-            if landing.state != "moving" or self._is_at_work(landing):
+            if landing.state != "moving" or landing.id in _UNDER_WAY or self._is_at_work(landing):
                 continue
             if self.tip(landing.target) != landing.new:
                 self.save(landing._replace(state="undone"))
