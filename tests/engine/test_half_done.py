@@ -5,104 +5,25 @@ from __future__ import annotations
 import glob
 import os
 import shlex
-import signal
-import subprocess
 import time
 
 import pytest
 
 import points
+from desk import CHECK, MADE, NOTES, Desk
 from flow_ground import FlowGround
-from handoff.base.settings import from_environment
-from handoff.board.events import journal
-from handoff.board.tasks import tasks
-from handoff.engine.app import App
 from handoff.engine.flows import flows
 from handoff.engine.home import find_project
 from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from relay_ground import Ground
-from scripts import handoff, write_script
-
-MADE = {"write": "made.txt", "text": "made\n"}
-CHECK = "grep -q made made.txt"
-NOTES = ".handoff/features/shop/notes.md"
-
-
-class Desk:
-    """A person's repository, sessions of the scripted agent, and commands that are killed at a point."""
-
-    def __init__(self, repo, cli, folder) -> None:
-        self.repo, self.cli, self.folder = repo, cli, folder
-        self.marks = os.path.join(folder, "marks")
-        os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
-        with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
-            file.write('session_sandbox = "none"\n')  # behind it an agent could neither die here nor play the person
-
-    def add(self, *words: str) -> None:
-        self.cli("task", "add", "demo", "Make it.", "--check", CHECK, *words)
-
-    def words(self, task: str, *acts: dict) -> tuple[str, ...]:
-        script = write_script(os.path.join(self.folder, "acts.toml"), *acts)
-        return ("session", "start", task, "--agent", "scripted", "--with", script)
-
-    def session(self, task: str, *acts: dict, code: int | None = 0):
-        return self.cli(*self.words(task, *acts), code=code)
-
-    def killed(self, point: str, *words: str) -> None:
-        """The command, which dies at that point."""
-        done = subprocess.run(
-            self.cli.command(*words), cwd=self.cli.folder, capture_output=True, timeout=100, check=False,
-            env={**self.cli.full_environment(), **points.armed(self.marks, point)},
-        )  # fmt: skip
-        assert done.returncode == -signal.SIGKILL, (done.stdout.decode(), done.stderr.decode())
-
-    def recover(self) -> None:
-        """Whatever a machine does by itself for what was left half done."""
-        self.cli("watchdog", "--once")
-
-    def state(self, name: str = "demo") -> str:
-        return self.cli("show", name, "--json").json["state"]
-
-    def landings(self) -> list[str]:
-        """The commits of the task's work on the person's branch."""
-        found = self.repo.git("log", "--format=%H %s", "main").splitlines()
-        return [line.split()[0] for line in found if line.split()[1] == "demo:"]
-
-    def kinds(self, name: str = "demo") -> list[str]:
-        app = App(from_environment("handoff"))
-        try:
-            task = tasks.find(app.database, project="repo", id=name)
-            return [event.kind for event in journal.of_task(app.database, key=task.key)]
-        finally:
-            app.close()
-
-    def notes(self) -> set[str]:
-        """The commits that have a record."""
-        return {
-            line.split()[1] for line in self.repo.git("notes", "--ref", "handoff", "list", check=False).splitlines()
-        }
-
-    def plan_split(self, text: str) -> str:
-        """A planner's session that writes this manifest; its task."""
-        app = App(from_environment("handoff"))
-        try:
-            name = planner.write_down(app, find_project(app, name="repo"), "Greet everybody", agent="scripted").label
-        finally:
-            app.close()
-        self.session(name, {"write": planner.FILE, "text": text}, code=None)
-        return name
+from scripts import handoff
 
 
 @pytest.fixture
-def desk(repo, cli, tmp_path, monkeypatch):
+def desk(file_ground, repo, cli, monkeypatch):
     monkeypatch.chdir(repo.path)
-    return Desk(repo, cli, str(tmp_path / "desk"))
-
-
-@pytest.fixture(autouse=True)
-def _desk_folder(tmp_path):
-    (tmp_path / "desk").mkdir()
+    return Desk(file_ground, repo, cli)
 
 
 # --- refused ------------------------------------------------------------------------------------------------
@@ -132,6 +53,7 @@ def until_used_up(relay, name) -> list[str]:
     return [event.kind for event in relay.events() if event.task_id.endswith(name)]
 
 
+@pytest.mark.slow
 def test_a_phase_that_was_refused_before_the_kill_is_refused_once_and_for_what_it_did(relay):
     relay.script("1-plan", {"write": "calc.py", "text": "NAME = 'no list of tests'\n"})
     request = flows.FlowRequest("tdd", "a calculator", id="calc", agents={"": "scripted"})
@@ -146,6 +68,7 @@ def test_a_phase_that_was_refused_before_the_kill_is_refused_once_and_for_what_i
     assert "task.revived" not in kinds
 
 
+@pytest.mark.slow
 def test_a_planner_that_was_refused_before_the_kill_is_refused_once(relay):
     task = planner.write_down(relay.app, find_project(relay.app), "Greet everybody", agent="scripted")
     relay.script(task.id, {"write": planner.FILE, "text": "nothing that is a manifest"})
@@ -176,6 +99,7 @@ def test_work_that_landed_before_the_kill_is_done_and_no_other_session_is_paid_f
     assert (kinds.count("task.claimed"), kinds.count("task.finished")) == (1, 1), kinds
 
 
+@pytest.mark.slow
 def test_work_that_landed_before_the_kill_stays_reverted_where_the_person_reverts_it_meanwhile(desk):
     desk.add()
     person = f"cd {shlex.quote(desk.repo.path)} && echo mine > mine.txt && git add mine.txt && git commit -qm mine"
@@ -188,6 +112,7 @@ def test_work_that_landed_before_the_kill_stays_reverted_where_the_person_revert
     assert not os.path.exists(os.path.join(desk.repo.path, "made.txt")), "the person took it back"
 
 
+@pytest.mark.slow
 def test_a_step_is_ticked_whoever_is_killed_after_its_task_was_written_down_as_done(desk):
     desk.cli("init", "shop")
     desk.cli("step", "add", "Make it", "--check", CHECK)
@@ -210,6 +135,7 @@ def test_a_step_is_ticked_where_the_report_from_a_persons_checkout_was_killed_an
     assert desk.cli("status", "--json").json["plan"]["done"] == 1
 
 
+@pytest.mark.slow
 def test_lines_of_a_document_come_home_once_where_the_person_edits_them_before_it_is_repeated(desk):
     desk.repo.write(NOTES, "# Notes\n\nbefore\n")
     desk.add()
@@ -227,7 +153,8 @@ def test_lines_of_a_document_come_home_once_where_the_person_edits_them_before_i
 
 @pytest.mark.parametrize("point", [points.YES_WRITTEN, points.SPLIT_OPENED])
 def test_a_yes_to_a_split_opens_it_once_whoever_is_killed_on_the_way(desk, point):
-    name = desk.plan_split(EXAMPLE)
+    name = desk.plan_split()
+    desk.session(name, {"write": planner.FILE, "text": EXAMPLE}, code=None)
     assert desk.state(name) == "gated"
     desk.killed(point, "answer", name, "yes")
     if point == points.YES_WRITTEN:  # neither the answer nor the split: it is said again
@@ -239,10 +166,8 @@ def test_a_yes_to_a_split_opens_it_once_whoever_is_killed_on_the_way(desk, point
     assert desk.state(name) == "done"
 
 
-def test_work_that_lands_by_a_yes_exactly_as_it_was_judged_has_its_note_and_is_published(desk, tmp_path):
-    desk.repo.git("init", "-q", "--bare", str(tmp_path / "shared.git"))
-    with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "a", encoding="utf-8") as file:
-        file.write(f'git_remote = "{tmp_path / "shared.git"}"\n')
+@pytest.mark.slow
+def test_work_that_lands_by_a_yes_exactly_as_it_was_judged_has_its_note_and_is_published(desk):
     desk.repo.write("a.txt", "a\n")
     desk.repo.commit("more")
     desk.cli("task", "add", "demo", "Make it.", "--check", "grep -q made a.txt")
@@ -253,13 +178,14 @@ def test_work_that_lands_by_a_yes_exactly_as_it_was_judged_has_its_note_and_is_p
     desk.cli("answer", "demo", "yes")
     assert desk.state() == "done"
     (landed,) = desk.landings()
-    assert landed in desk.notes(), "the record is where a landing without a question leaves it"
-    bare = ("--git-dir", str(tmp_path / "shared.git"))
+    assert landed in desk.noted(), "the record is where a landing without a question leaves it"
+    bare = ("--git-dir", desk.remote)
     names = desk.repo.git(*bare, "for-each-ref", "--format=%(objectname)^{tree}").split()
     trees = desk.repo.git(*bare, "rev-parse", *names).split()
     assert desk.repo.git("rev-parse", f"{landed}^{{tree}}").strip() in trees, "done means that others can have it"
 
 
+@pytest.mark.slow
 def test_a_persons_report_of_a_ready_task_holds_it_so_that_no_session_takes_it_meanwhile(desk):
     wait = "! test -e .git/slow || { touch .git/begun; while test -e .git/begun; do sleep 0.05; done; }"
     desk.cli("task", "add", "demo", "Make it.", "--check", f"{wait}; {CHECK}")

@@ -20,10 +20,28 @@ from handoff.engine.tasks.manifests.example import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from sandbox import Cli, Repo
 from scripts import handoff
+from source import functions, package_modules
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE = 500.0
 QUICK = pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
+
+
+def test_every_point_is_a_function_that_is_there():
+    there = set()
+    for module in package_modules():
+        place = module.name.removesuffix(".py").split("/")[-2:]
+        there |= {".".join([*place, function.name]) for function in functions(module)}
+    named = {
+        value for value in vars(points).values() if isinstance(value, str) and value.endswith((":call", ":return"))
+    }
+    grouped = {
+        one
+        for name, group in vars(points).items()
+        if name.startswith(("OF_", "_")) and isinstance(group, tuple)
+        for one in group
+    }
+    assert sorted(point for point in named | grouped if point.rpartition(":")[0] not in there) == []
 
 
 def killed_until(ground, at, over, more=None) -> None:
@@ -81,12 +99,12 @@ def check_done_once(ground, *names) -> None:
         assert ground.tasks()[name].attempt == 1
 
 
-def check_landed_once(ground, *names, noted=True) -> None:
+def check_landed_once(ground, *names) -> None:
     """On the branch and in the checkout once, with its record, and nothing of it is left lying about."""
     repo = Repo(ground.repo)
     for name in names:
         (commit,) = repo.git("log", "--format=%H", "main", "--", f"{name}.txt").split()
-        assert not noted or commit in notes(repo), name
+        assert commit in notes(repo), name
         assert repo.read(f"{name}.txt").startswith(f"{name}\n")
     assert repo.git("status", "--porcelain") == ""
     refs = ("for-each-ref", "refs/heads/handoff", "refs/handoff/work")
@@ -115,24 +133,28 @@ def made(name) -> dict:
 
 
 def tasks_to_kill(night, *last):
-    """What adds one more task that writes a file and a line of a document; the names so far."""
+    """What adds one more task, made from a step of a plan, that writes a file and a line of a document; the names so far."""
     names: list[str] = []
+    Cli(night.repo)("init", "shop")
     Repo(night.repo).write(NOTES, "before\n")
 
     def more() -> None:
         names.append(f"work-{len(names) + 1}")
+        Cli(night.repo)("step", "add", names[-1], "--check", f"test -f {names[-1]}.txt")
+        step = {"root": night.repo, "feature": "shop", "text": names[-1]}
         learned = {"run": f"echo learned by {names[-1]} >> {NOTES}"}
-        night.add(names[-1], made(names[-1]), learned, *last, check_command=f"test -f {names[-1]}.txt")
+        order = {"check_command": f"test -f {names[-1]}.txt", "baseline": {"step": step}}
+        night.add(names[-1], made(names[-1]), learned, *last, **order)
 
     return more, names
 
 
 def check_tasks(night, names) -> None:
     check_done_once(night, *names)
-    # A landing that the next look at the branch completes leaves its record on the kept commit alone.
-    check_landed_once(night, *names, noted=False)
+    check_landed_once(night, *names)
     lines = Repo(night.repo).read(NOTES).splitlines()
     assert lines == ["before", *(f"learned by {name}" for name in names)]
+    assert Cli(night.repo)("status", "--json").json["plan"]["done"] == len(names)
 
 
 @pytest.mark.slow
@@ -162,16 +184,17 @@ def test_a_report_that_is_killed_on_the_way_and_made_again_lands_once(night):
     check_tasks(night, names)
 
 
-def open_batch(ground, *names, race=()) -> None:
+def open_batch(ground, *names, race=(), owns=(), check="") -> None:
     parts = [
-        batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt", owns=(f"{name}.txt",), race=race)
+        batches.SubTask(name, f"do {name}", check_command=f"test -f {name}.txt", owns=(f"{name}.txt", *owns), race=race)
         for name in names
     ]
     for name in names:
         for entrant in (f"{name}-{number + 1}" for number in range(len(race))) if race else (name,):
             ground.script(f"night/{entrant}", made(name))
     ground.script("join")
-    join = batches.SubTask("join", "join them", check_command=" && ".join(f"test -f {name}.txt" for name in names))
+    whole = check or " && ".join(f"test -f {name}.txt" for name in names)
+    join = batches.SubTask("join", "join them", check_command=whole)
     batches.open_batch(
         ground.app.database, project="demo", id="night", sub_tasks=parts, fan_in=join, workspace=ground.repo
     )
@@ -205,6 +228,33 @@ def test_a_race_is_decided_once_whoever_is_killed_on_the_way(night):
     night.supervisor(limit=1)
     night.until(lambda: night.done() and concluded(night), "it is joined")
     check_landed_once(night, "one")
+
+
+@pytest.mark.slow
+def test_a_part_that_makes_the_whole_red_is_sent_back_once_whoever_is_killed_on_the_way(night):
+    open_batch(night, "one", "two", check="! grep -qs bad one.txt")
+    night.script("night/one", {"run": "if test $HANDOFF_FENCE = 1; then echo bad; else echo one; fi > one.txt"})
+    killed_until(night, points.OF_SENT_BACK, night.done)
+    kinds = [event.kind for event in night.events() if event.task_id == "night/one"]
+    assert (kinds.count("task.claimed"), kinds.count("task.finished")) == (2, 2), night.story()
+    assert sorted(agents_begun(night)).count("one") == 2
+    check_done_once(night, "two")
+    check_landed_once(night, "one", "two")
+    assert night.count("batch.finished") == 1
+
+
+@pytest.mark.slow
+def test_a_conflict_is_settled_once_whoever_is_killed_on_the_way(night):
+    Repo(night.repo).write("both.txt", "nobody\n")
+    Repo(night.repo).commit("both")
+    open_batch(night, "one", "two", owns=("both.txt",), check="grep -q settled both.txt")
+    for name in ("one", "two"):
+        night.script(f"night/{name}", made(name), {"write": "both.txt", "text": f"{name}\n"})
+    night.script("join", {"write": "both.txt", "text": "settled\n"})
+    killed_until(night, points.OF_SETTLED, night.done)
+    check_done_once(night, "one", "two", "join")
+    check_landed_once(night, "one", "two")
+    assert Repo(night.repo).read("both.txt") == "settled\n"
 
 
 # --- flows ----------------------------------------------------------------------------------------------------------
@@ -352,7 +402,7 @@ def test_a_claim_that_is_killed_on_the_way_is_the_same_claim_when_it_is_made_aga
     assert desk.state() == "done"
 
 
-@QUICK
+@pytest.mark.slow
 def test_a_report_from_a_persons_checkout_counts_once_whoever_is_killed_on_the_way(desk):
     for number, point in enumerate(points.OF_TABS):
         name = f"tab-{number}"

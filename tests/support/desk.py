@@ -29,13 +29,10 @@ class Desk:
     def __init__(self, ground: Ground, repo: Repo, cli: Cli) -> None:
         self.ground, self.repo, self.cli = ground, repo, cli
         self.marks = ground.points
+        self.remote = os.path.join(ground.folder, "shared.git")
+        repo.git("init", "-q", "--bare", self.remote)
         # Behind a sandbox an agent could neither die by our hand nor play the person.
-        ground.settings(f'session_sandbox = "none"\ngit_remote = "{self.remote()}"\n', place="clone")
-
-    def remote(self) -> str:
-        path = os.path.join(self.ground.folder, "shared.git")
-        self.repo.git("init", "-q", "--bare", path)
-        return path
+        ground.settings(f'session_sandbox = "none"\ngit_remote = "{self.remote}"\n', place="clone")
 
     def add(self, *words: str) -> None:
         self.cli("task", "add", "demo", "Make it.", "--check", CHECK, *words)
