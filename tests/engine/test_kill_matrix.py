@@ -16,7 +16,7 @@ from handoff.board.tasks import batches
 from handoff.board.tasks import flows as flow_rows
 from handoff.engine.features import pulse
 from handoff.engine.flows import flows
-from handoff.engine.tasks.manifests.example import EXAMPLE
+from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from sandbox import Cli, Repo
 from scripts import handoff

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from points import armed
+from points import OF_RENEWALS, armed
 from scripts import handoff, write_script
 
 CHECK = "test -e needed.txt && grep -q made made.txt"
@@ -146,14 +146,7 @@ def test_what_a_session_wrote_in_a_document_keeps_its_clone(blocked):
 
 @pytest.mark.parametrize(
     "point",
-    [
-        "landing.renewal.begin:call",
-        "landing.renewal.clear:call",
-        "landing.renewal.clear:return",
-        "workspaces.workspaces.add_workspace:return",
-        "landing.renewal._forget:call",
-        "landing.renewal.finish:return",
-    ],
+    OF_RENEWALS,
 )
 def test_whoever_is_killed_on_the_way_leaves_the_work_there_once(blocked, point):
     blocked.block("echo made > made.txt", "sed -i s/one/ONE/ a.txt")

@@ -27,7 +27,7 @@ CARRIED = "proof.git_notes.carry:return"
 NOTED = "outcome.carry_out._write_notes:return"
 DOCUMENTS_HOME = "features.brought_home.take_home:return"
 TICKED = "outcome.carry_out._tick:return"
-PUBLISHED = "publish.__init__.publish:return"
+PUBLISHED = "workspaces.publish.publish:return"
 FINISHING = "tasks.outcomes.finish:return"  # inside the transaction, before its commit
 RACE_DECIDED = "tasks.outcomes._decide_race:return"  # there too
 ROW_WRITTEN = "outcome.carry_out._write_rows:return"
@@ -111,6 +111,48 @@ OF_A_YES_TO_A_SPLIT = (YES_CHECKED, YES_WRITING, YES_WRITTEN)
 OF_A_YES = (PLANNED, BRANCH_MOVED, MOVED, NOTED, DOCUMENTS_HOME, YES_WRITTEN, ROW_WRITTEN)
 OF_CLAIMS = (CLAIM_BEGUN, "sessions.leases.claim:return", CLAIM_KEPT)
 OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, CARRIED_OUT, CLAIM_DROPPING)
+
+# --- around it: how a run, a monitor, an agent and a renewed clone come about -----------------------------------------
+
+OF_RUNS = (
+    "supervisor.phase_run._claim:return",
+    "supervisor.durable.nudge:return",
+    "supervisor.phase_run.session_step:call",
+    "agents.folder.write:return",
+    "workspaces.running.leave:return",
+    "base.process.spawn:return",  # the monitor is started, nobody knows it yet
+    "agents.session.start:return",
+    "sessions.start.wait:return",
+    "supervisor.phase_run.save_step:call",
+    "supervisor.phase_run.save_step:return",
+    "tasks.outcomes.finish:return",  # inside the transaction, before its commit
+    "outcome.kinds.tell_concluded:call",
+    "supervisor.phase_run.conclude_step:return",
+    "supervisor.phase_run.run_phase:return",
+)
+OF_MONITORS = (
+    "agents.monitor.main:call",
+    "agents.monitor.adopt_orphans:call",  # the folder is its own, the client is not started
+    "base.process.detach:return",  # the client runs, nobody knows its number
+    "agents.monitor._write:return",
+    "agents.monitor.clean_up:call",  # the client is over, its exit code is told to nobody
+    "agents.monitor._tell:call",
+    "agents.monitor._tell:return",
+)
+OF_AGENTS = (
+    "tool.scripted._scripted:call",
+    "adapters.scripted.perform:call",
+    "adapters.scripted.do_write:return",
+    "adapters.scripted.perform:return",
+)
+OF_RENEWALS = (
+    "landing.renewal.begin:call",
+    "landing.renewal.clear:call",
+    "landing.renewal.clear:return",
+    "workspaces.workspaces.add_workspace:return",
+    "landing.renewal._forget:call",
+    "landing.renewal.finish:return",
+)
 
 
 def armed(folder: str, *points: str) -> dict[str, str]:

@@ -12,39 +12,7 @@ import pytest
 
 from handoff.board.sessions import executors
 from handoff.engine.features import pulse
-from points import armed
-
-POINTS = (
-    "supervisor.phase_run._claim:return",
-    "supervisor.durable.nudge:return",
-    "supervisor.phase_run.session_step:call",
-    "agents.folder.write:return",
-    "workspaces.running.leave:return",
-    "base.process.spawn:return",  # the monitor is started, nobody knows it yet
-    "agents.session.start:return",
-    "sessions.start.wait:return",
-    "supervisor.phase_run.save_step:call",
-    "supervisor.phase_run.save_step:return",
-    "tasks.outcomes.finish:return",  # inside the transaction, before its commit
-    "outcome.kinds.tell_concluded:call",
-    "supervisor.phase_run.conclude_step:return",
-    "supervisor.phase_run.run_phase:return",
-)
-OF_MONITORS = (
-    "agents.monitor.main:call",
-    "agents.monitor.adopt_orphans:call",  # the folder is its own, the client is not started
-    "base.process.detach:return",  # the client runs, nobody knows its number
-    "agents.monitor._write:return",
-    "agents.monitor.clean_up:call",  # the client is over, its exit code is told to nobody
-    "agents.monitor._tell:call",
-    "agents.monitor._tell:return",
-)
-OF_AGENTS = (
-    "tool.scripted._scripted:call",
-    "adapters.scripted.perform:call",
-    "adapters.scripted.do_write:return",
-    "adapters.scripted.perform:return",
-)
+from points import OF_AGENTS, OF_MONITORS, OF_RUNS, armed
 
 
 def met(ground, points):
@@ -103,8 +71,8 @@ def check_whole_night(ground, names):
 def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
     names = ("one", "two", "three", "four") if count == 1 else ("one", "two", "three", "four", "five", "six")
     ground.add_batch(*names)
-    supervisors = [ground.supervisor(*POINTS) for _ in range(count)]
-    run_until_all_is_over(ground, supervisors, POINTS, lambda: ground.supervisor(*POINTS))
+    supervisors = [ground.supervisor(*OF_RUNS) for _ in range(count)]
+    run_until_all_is_over(ground, supervisors, OF_RUNS, lambda: ground.supervisor(*OF_RUNS))
     check_whole_night(ground, names)
     for name in (*names, "join"):
         assert ground.started(name) == 1, f"no agent was started twice: {ground.story()}"
@@ -117,9 +85,9 @@ def test_a_batch_survives_a_host_that_loses_every_process_at_every_boundary(grou
     ground.add_batch(*names, max_attempts=20)
 
     def again():
-        return ground.supervisor(*POINTS, host=True)
+        return ground.supervisor(*OF_RUNS, host=True)
 
-    run_until_all_is_over(ground, [again()], POINTS, again)
+    run_until_all_is_over(ground, [again()], OF_RUNS, again)
     check_whole_night(ground, names)
 
 
