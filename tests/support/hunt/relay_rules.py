@@ -74,7 +74,7 @@ class RelayRules(Journey):
     def _claim_in_a_tab(self, task: tasks.Task) -> Hold | None:
         name = f"tab{self.record.number()}"
         before = self.now
-        claim, _ = self.act(lambda: report.take(self.app, task=task.label, session=name))
+        claim, _ = self.act(lambda: report.take(self.app, task=task.label, session=name, by_model=True))
         inv.what_is_stopped_is_not_claimed(self.record, before, self.now)
         return self._took(TAB, claim, self.world.repo) if claim is not None else None
 
