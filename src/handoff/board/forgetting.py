@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 _PRUNED = 10_000
 _STEP = 200
-_SWEEPS = ("prune_batches", "prune_flows", "prune_sessions", "prune_inbox", "prune_incidents", "prune_transcripts")
+_SWEEPS = (
+    "prune_batches",
+    "prune_decisions",
+    "prune_flows",
+    "prune_sessions",
+    "prune_inbox",
+    "prune_incidents",
+    "prune_transcripts",
+)
 
 
 def prune(store: Store, *, before: float, project: str = "", dry_run: bool = True) -> list[Task]:
@@ -52,9 +60,7 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
 def _prune_some(store: Store, *, before: float, project: str) -> list[Task]:
     with store.transaction() as transaction:
         found = fetch_all(transaction, Task, "list_prunable", before=before, project=project, limit=_STEP)
-        for query in (
-            ("prune_needs", "prune_requirements", "prune_gates", "prune_decisions", "prune_task") if found else ()
-        ):
+        for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task") if found else ():
             transaction.execute_many(query, [{"key": task.key} for task in found])
     return found
 

@@ -801,8 +801,8 @@ DELETE FROM requirement WHERE task = :key
 DELETE FROM gate WHERE task = :key
 
 -- name: prune_decisions
--- forget what was decided about a task
-DELETE FROM decision WHERE task = :key
+-- forget what was decided and carried out long ago
+DELETE FROM decision WHERE key IN (SELECT key FROM decision WHERE ended_at < :before AND (:project = '' OR project = :project) LIMIT :limit)
 
 -- name: prune_task
 -- forget an ended task; its journal stays

@@ -389,8 +389,7 @@ CREATE TABLE tally (
 CREATE TABLE decision (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     project TEXT NOT NULL,
-    task BIGINT,
-    flow BIGINT,
+    task BIGINT NOT NULL,
     fence BIGINT NOT NULL,
     session TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -399,10 +398,8 @@ CREATE TABLE decision (
     made_at DOUBLE PRECISION NOT NULL,
     ended_at DOUBLE PRECISION
 );
-CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL AND task IS NOT NULL;
-CREATE UNIQUE INDEX decision_of_flow ON decision (flow) WHERE ended_at IS NULL AND flow IS NOT NULL;
+CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL;
 CREATE INDEX decision_open ON decision (host, key) WHERE state = 'open';
-CREATE INDEX decision_of_task ON decision (task, key);
 
 -- On Postgres the few tables that change with every claim and sign of life are cleared early, not after a fifth of them is dead.
 /* postgres: ALTER TABLE task SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_analyze_scale_factor = 0.05) */;

@@ -24,7 +24,6 @@ class Decision(Record):
     key: int
     project: str
     task: int
-    flow: int | None
     fence: int
     """Of the session that holds the task; 0 where a person decided and nobody held it."""
     session: str

@@ -7,9 +7,8 @@ branch has moved (it is planned anew), or something of the person's is in the wa
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, suppress
 
-from handoff.base.errors import Conflict, Refused
+from handoff.base.errors import Refused
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
@@ -132,8 +131,10 @@ def _held_meanwhile(app: App, held: CurrentClaim, said: Said) -> Finished:
         mine = held._replace(task=task, fence=task.fence, session=task.held_by or "")
         return report(app, mine, said._replace(by_person=True))
     except BaseException:
-        with suppress(Conflict), app.database.transaction() as transaction:
-            outcomes.let_go(transaction, task, state=states.READY, fence=task.fence, reason=held.task.reason)
+        now = tasks.get(app.database, key=task.key)
+        if now.state == states.RUNNING and now.fence == task.fence:
+            with app.database.transaction() as transaction:
+                outcomes.let_go(transaction, task, state=states.READY, fence=task.fence, reason=held.task.reason)
         raise
 
 
@@ -149,6 +150,8 @@ def _decided(
     began: float,
 ) -> Finished:
     """Keep the work, plan where it goes, write that down in one row, and carry it out."""
+    from contextlib import ExitStack
+
     from handoff.engine.outcome import carry_out
     from handoff.engine.workspaces import arrival, task_clones, task_work
 

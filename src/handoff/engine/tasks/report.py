@@ -11,7 +11,6 @@ from handoff.board.tasks import outcomes, tasks
 from handoff.board.tasks.states import RUNNING
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.home import find_project, home_config, labels_of
-from handoff.engine.outcome.chain import Said, client_here, report
 from handoff.engine.outcome.kinds import is_judged_later
 from handoff.engine.tasks import claims
 from handoff.engine.tasks.current import dropping_stale_claim, forget
@@ -124,7 +123,11 @@ def claim_as(
     )
     seconds = lease or config.number("lease_seconds")
     if task is not None:
-        by_hand = by_hand and bool(stops) and not client_here(app)
+        by_hand = by_hand and bool(stops)
+        if by_hand:
+            from handoff.engine.outcome.chain import client_here
+
+            by_hand = not client_here(app)
         return leases.claim(app.database, key=task.key, who=who, lease_seconds=seconds, limits=limits, by_hand=by_hand)
     claim = leases.claim_next(
         app.database, who=who, project=who.project, role=role, lease_seconds=seconds, limits=limits
@@ -156,6 +159,8 @@ def finish(
     app: App, held: CurrentClaim, *, summary: str = "", accept_outside: str = "", minutes: float | None = None
 ) -> Finished:
     """Done, if the evidence says so; see engine/outcome/chain.py. The ticket of this folder has served then."""
+    from handoff.engine.outcome.chain import Said, report
+
     try:
         done = report(app, held, Said(app.clean(summary), accept_outside, minutes))
     except Conflict:

@@ -2,8 +2,7 @@
 CREATE TABLE decision (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     project TEXT NOT NULL,
-    task BIGINT,
-    flow BIGINT,
+    task BIGINT NOT NULL,
     fence BIGINT NOT NULL,
     session TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -12,7 +11,5 @@ CREATE TABLE decision (
     made_at DOUBLE PRECISION NOT NULL,
     ended_at DOUBLE PRECISION
 );
-CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL AND task IS NOT NULL;
-CREATE UNIQUE INDEX decision_of_flow ON decision (flow) WHERE ended_at IS NULL AND flow IS NOT NULL;
+CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL;
 CREATE INDEX decision_open ON decision (host, key) WHERE state = 'open';
-CREATE INDEX decision_of_task ON decision (task, key);

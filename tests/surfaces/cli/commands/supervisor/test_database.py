@@ -45,7 +45,7 @@ def test_a_verified_server_is_used_and_shown_without_the_password(repo, server):
     said = cli("database", "show")
     assert f"postgresql://postgres@localhost:{server.port}/postgres" in said.out
     without_secrets(said.out + said.err)
-    for words in ("Size: ", "handoff.event ", " dead, ", "Connections: ", "Oldest open transaction: ",
+    for words in ("Size: ", "handoff.task ", " dead, ", "Connections: ", "Oldest open transaction: ",
                   "Slowest statement: not known, the extension pg_stat_statements is not there."):  # fmt: skip
         assert words in said.out
     facts = cli("database", "show", "--json").json
