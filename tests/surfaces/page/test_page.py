@@ -160,18 +160,18 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     assert page.wrong == []
 
 
-# Sends only once other news has drawn the card anew, and hears the answer only once the news of it is there.
+# Sends only once the test says so, and hears the answer only once the news of it is there.
 LATE = """() => {
 window.sends = 0;
 const fetched = window.fetch;
-const until = async (words) => {
-  while (!document.querySelector("#needs").innerText.includes(words)) await new Promise((go) => setTimeout(go, 20));
+const until = async (ready) => {
+  while (!ready()) await new Promise((go) => setTimeout(go, 20));
 };
 window.fetch = async (...asked) => {
   window.sends += 1;
-  await until("Is it another's?");
+  await until(() => window.send);
   const answer = await fetched(...asked);
-  await until("rejected: Not like");
+  await until(() => document.querySelector("#needs").innerText.includes("rejected: Not like"));
   return answer;
 }}"""
 
@@ -190,6 +190,7 @@ def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_t
     quiet.cli("task", "ask", "Is it another's?", "--session", "other")
     browser.see(page, "#needs >> text=Is it another's?")
     card.locator("form", has_text="Say no").evaluate("(form) => form.requestSubmit()")
+    page.evaluate("window.send = true")
     browser.see(page, "#results >> text=handoff answer own no")
     assert page.evaluate("window.sends") == 1
     assert page.locator(".gone").count() == 0
