@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import end_sentence, first_sentence
+from handoff.base.markdown import BATON_END, BATON_MARK, end_sentence, first_sentence, without_batons
 
 
 def test_a_reason_never_ends_where_its_list_begins():
@@ -26,3 +26,11 @@ def test_what_another_sentence_follows_has_an_end_of_its_own():
 def test_a_name_of_a_file_stays_on_its_line():
     assert on_one_line("a b ü.txt") == "a b ü.txt"
     assert on_one_line("a\n- b\x1b.txt") == "a\\n- b\\x1b.txt"
+
+
+def test_a_message_without_its_batons_is_what_the_person_wrote():
+    baton = f"{BATON_MARK}\n# Task\n\nDo it.\n{BATON_END}\n"
+    assert without_batons(f"Please go on.\n{baton}And no new dependency.") == "Please go on.\nAnd no new dependency."
+    assert without_batons(f"{baton}{baton}") == ""
+    assert without_batons(f"Look:\n{BATON_MARK}\n# Task, cut off") == "Look:\n"
+    assert without_batons("no baton here") == "no baton here"

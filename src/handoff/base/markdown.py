@@ -13,6 +13,11 @@ _SECTION = "\n## "
 _SCREEN = 200
 _SUBJECT = 100
 
+BATON_MARK = "<!-- handoff baton: written by handoff, not by a person -->"
+"""The first line of every text that handoff gives a session: whoever reads a stored session knows these are not a person's words."""
+BATON_END = "<!-- end of the handoff baton -->"
+"""Its last line: what comes behind it in the same message is a person's own again."""
+
 
 def number_of(count: int, noun: str) -> str:
     """A number with its noun: 1 cycle, 2 cycles."""
@@ -73,6 +78,12 @@ def fill(template: str, values: Mapping[str, str], *, where: str) -> str:
             raise ConfigError(f"{where}: unknown name {{{name}}}.", f"Known names: {known}.")
         out += values[name]
     return out
+
+
+def without_batons(text: str) -> str:
+    """What is left of a message when the batons in it are cut out; one whose end was cut off reaches to the end."""
+    before, *rest = text.split(BATON_MARK)
+    return "".join([before, *(part.partition(BATON_END)[2].removeprefix("\n") for part in rest)])
 
 
 def fenced(text: str, word: str = "") -> str:
