@@ -28,6 +28,7 @@ _SECRETS = (
     r"|(?<=://)[^/\s:@\"']+:[^/\s@\"']+(?=@)"
 )
 _CREDENTIALS = r"://[^/\s:@]*:([^/\s@]+)@"
+_ASSIGNED = r"""((?:\b([A-Z][A-Z0-9_]*)=|--([a-z-]*(?:token|password|passwd|secret|api-key|access-key))[= ]))("[^"\n]*"|'[^'\n]*'|[^\s;&|"'\[$]+)"""
 _BEGIN, _END = b"-----BEGIN ", b"-----END "
 _WORDS = frozenset(
     """KEY KEYS APIKEY TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE PASSCODE PASS PAT CREDENTIAL CREDENTIALS
@@ -48,6 +49,13 @@ def redact(text: str, values: Iterable[str] = ()) -> tuple[str, int]:
         return text, count
     text, found = re.subn(_SECRETS, MASK, text)
     return text, count + found
+
+
+def redact_assignments(text: str) -> str:
+    """The text without what a command line gives to a secret: `API_TOKEN=… ./run`, `--password …`."""
+    if "=" not in text and "--" not in text:
+        return text
+    return re.sub(_ASSIGNED, lambda found: f"{found[1]}{MASK}" if says_secret(found[2] or found[3]) else found[0], text)
 
 
 def says_secret(name: str) -> bool:
