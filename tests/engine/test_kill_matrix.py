@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 
 import pytest
 
 import points
 from desk import NOTES, Desk
-from flow_ground import ADD, LIST, TEST_ADD, FlowGround
+from flow_ground import ADD, LIST, TEST_ADD, FlowGround, case, module
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches
 from handoff.board.tasks import flows as flow_rows
@@ -20,7 +23,7 @@ from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from sandbox import Cli, Repo
 from scripts import handoff
-from source import functions, package_modules
+from source import ROOT, functions, package_modules
 
 pytestmark = pytest.mark.timeout(600)
 PATIENCE = 500.0
@@ -29,9 +32,9 @@ QUICK = pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", mar
 
 def test_every_point_is_a_function_that_is_there():
     there = set()
-    for module in package_modules():
-        place = module.name.removesuffix(".py").split("/")[-2:]
-        there |= {".".join([*place, function.name]) for function in functions(module)}
+    for one in package_modules():
+        place = one.name.removesuffix(".py").split("/")[-2:]
+        there |= {".".join([*place, function.name]) for function in functions(one)}
     named = {
         value for value in vars(points).values() if isinstance(value, str) and value.endswith((":call", ":return"))
     }
@@ -303,6 +306,97 @@ The greeting
 - [ ] The greeting says a name (check: grep -q 'def greet' greet.py)
 - [ ] It is loud (check: grep -q upper greet.py)
 """
+
+
+FEATURE = ".handoff/features/greet"
+TICKED = STATE.replace("- [ ]", "- [x]") + "- [ ] It says hello (check: grep -q Hello greet.py)\n"
+REVIEW = ".handoff/review.md"
+ONE_TEST = "# Tests\n\n- [ ] adds two numbers\n"
+HIDDEN = module("More", "add", case("more", "self.assertEqual(add(20, 22), 42)"))
+CYCLE = {
+    "1-plan": {"write": "test-list.md", "text": ONE_TEST},
+    "1-red": {"write": "tests/test_add.py", "text": TEST_ADD},
+    "1-green": {"append": "calc.py", "text": "\n\n" + ADD},
+    "1-refactor": {"write": "calc.py", "text": '"""Sums."""\n\nNAME = "calc"\n\n\n' + ADD},
+    "2-plan": {"say": "nothing is missing"},
+}
+WALKS = {
+    "tdd": CYCLE,
+    "tdd-strict": {"1-hidden": {"write": "tests/test_more.py", "text": HIDDEN}, **CYCLE},
+    "feature": {
+        "1-spec": {"write": f"{FEATURE}/SPEC.md", "text": "# Spec\n\nIt greets.\n"},
+        "1-design": {"write": f"{FEATURE}/DESIGN.md", "text": "# Design\n\nOne file.\n"},
+        "1-plan": {"write": f"{FEATURE}/STATE.md", "text": STATE},
+        "1-step": {"write": "greet.py", "text": "def greet(n):\n    return n\n"},
+        "2-step": {"write": "greet.py", "text": "def greet(n):\n    return n.upper()\n"},
+        "2-review": {"write": REVIEW, "text": "verdict: changes\n\nSay hello.\n"},
+        "2-replan": {"write": f"{FEATURE}/STATE.md", "text": TICKED},
+        "3-step": {"write": "greet.py", "text": 'def greet(n):\n    return "Hello " + n.upper()\n'},
+        "3-review": {"write": REVIEW, "text": "verdict: approved\n\nFine.\n"},
+    },
+    "review": {
+        "1-implement": {"append": "calc.py", "text": "\n\n" + ADD},
+        "1-review": {"write": REVIEW, "text": "verdict: changes\n\nTest it.\n"},
+        "1-fix": {"write": "tests/test_add.py", "text": TEST_ADD},
+        "2-review": {"write": REVIEW, "text": "verdict: approved\n\nFine.\n"},
+    },
+}
+COMMITS = {
+    "tdd": ["plan", "test", "feat", "refactor"], "tdd-strict": ["plan", "test", "feat", "refactor"],
+    "feature": ["feat", "feat", "feat"], "review": ["feat", "fix"],
+}  # fmt: skip
+BARE = {"tdd": ["2-whole"], "tdd-strict": ["2-whole"]}
+
+
+def stepped(ground, flow, folder) -> int:
+    """One `flow step` as a process that dies at the points that were not met in that folder; its exit code."""
+    os.makedirs(folder, exist_ok=True)
+    word = os.path.join(ground.scripts, "{task}.toml")
+    plan = {"points": points.OF_EVERY_PHASE, "folder": folder, "flow": flow.key, "word": word, "steps": 1, "until": 9}
+    with open(os.path.join(ground.folder, "plan.json"), "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+    support = os.path.join(ROOT, "tests", "support")
+    done = subprocess.run(
+        [sys.executable, os.path.join(support, "flow_step.py"), file.name], cwd=ground.repo, capture_output=True,
+        env={**os.environ, "PYTHONPATH": support}, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, -signal.SIGKILL), done.stdout.decode() + done.stderr.decode()
+    return done.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workflow", WALKS)
+def test_every_phase_of_a_packaged_workflow_is_done_once_wherever_its_process_is_killed(calc, workflow):
+    ground, walk = calc.relay, WALKS[workflow]
+    for name, act in walk.items():
+        ground.script(name, act)
+    if workflow == "feature":
+        Cli(ground.repo)("init", "greet")
+        Cli(ground.repo)("ignore")
+        calc.repo.write(f"{FEATURE}/FEATURE.md", "# Feature: greet\n\n## Goal\nGreet people by name, loudly.\n")
+    flow = calc.start(ground.app, workflow, feature="greet" if workflow == "feature" else "")
+    met, killed = os.path.join(ground.folder, "met"), 0
+    while flow.state == "running":
+        killed += stepped(ground, flow, os.path.join(met, f"{flow.cycle}-{flow.phase}")) < 0
+        assert killed < 400, ground.story()
+        flow = flow_rows.get(ground.app.database, key=flow.key)
+    assert flow.state == "done", flow.reason
+    reached = {name: {one.replace("-", ":") for one in os.listdir(os.path.join(met, name))} for name in os.listdir(met)}
+    assert sorted(reached) == sorted([*walk, *BARE.get(workflow, ())])
+    assert [name for name, found in reached.items() if set(points.PHASE_ALWAYS) - found] == []
+    assert killed == sum(map(len, reached.values()))
+    assert agents_begun(ground) == sorted(walk), "no agent worked twice"
+    names = [name.partition("-")[2] for name in [*walk, *BARE.get(workflow, ())]]
+    assert [phase for phase in verified(ground, flow) if phase != "baseline"] == names
+    assert [line.partition(":")[0] for line in calc.commits()] == COMMITS[workflow]
+    noted = notes(calc.repo)
+    assert set(calc.repo.git("log", "--format=%H", "main..handoff/calc").split()) <= noted
+    if workflow == "feature":
+        assert calc.repo.read(f"{FEATURE}/SPEC.md") == walk["1-spec"]["text"]
+        assert calc.repo.read(f"{FEATURE}/STATE.md").count("- [x]") == 3
+    kinds = [event.kind for event in ground.events()]
+    assert (kinds.count("task.claimed"), kinds.count("task.finished")) == (len(walk), len(walk)), ground.story()
+    assert calc.repo.git("status", "--porcelain") == ""
 
 
 @pytest.mark.slow
