@@ -106,9 +106,29 @@ gate_ends = ("gate.approved", "gate.rejected")
 def test_a_default_needs_a_time_and_is_yes_or_no(database, held):
     with pytest.raises(UserError, match="needs a time"):
         gates.ask(database, key=held.task.key, fence=held.fence, question="?", fallback="yes")
-    with pytest.raises(UserError, match="yes or no"):
+    with pytest.raises(UserError, match="yes, no or one of the choices"):
         gates.ask(database, key=held.task.key, fence=held.fence, question="?", fallback="perhaps", due_seconds=5)
     assert tasks.get(database, key=held.task.key).state == "running"
+
+
+def test_a_question_with_choices_takes_any_words_and_its_default_may_be_a_choice(database, held):
+    gates.ask(
+        database,
+        key=held.task.key,
+        fence=held.fence,
+        question="Which?",
+        choices=["a", "b"],
+        due_seconds=5,
+        fallback="b",
+    )
+    (waiting,) = gates.listing(database)
+    assert (waiting.gate.open_ended, waiting.gate.offered) == (True, ("a", "b"))
+    assert waiting.gate.commands("login") == ["answer login a", "answer login b", "answer login 'YOUR ANSWER'"]
+    database.shift += 6
+    watchdog.scan(database)
+    (answer,) = questions.answers_of(database, key=held.task.key)
+    assert (answer.answer, answer.answered_by) == ("b", gates.TIME_IS_UP)
+    assert tasks.get(database, key=held.task.key).state == "ready"
 
 
 def test_an_answer_in_time_keeps_the_default_from_counting(database, held):

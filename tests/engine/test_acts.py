@@ -7,6 +7,9 @@ import shlex
 import pytest
 
 from handoff.base.errors import HandoffError, UserError
+from handoff.board import gates
+from handoff.board.sessions import leases
+from handoff.board.sessions.sessions import SessionIdentity
 from handoff.engine import acts
 from handoff.engine.acts import Act
 from relay import app
@@ -35,8 +38,8 @@ def test_who_answers_by_code_cannot_answer_by_a_name(asked):
     with pytest.raises(UserError, match="This code answers no gate"):
         acts.answer_code(own, "demo", "yes")
     code = asked("gate", "show", "demo", "--json").json["code"]
-    with pytest.raises(UserError, match="is no answer"):
-        acts.answer_code(own, code, "perhaps")
+    with pytest.raises(UserError, match="does not answer this"):
+        acts.answer_code(own, code, " ")
     done = acts.answer_code(own, code, "no", text="keep it")
     assert (done.tasks[0].state, done.tasks[0].reason) == ("blocked", "rejected: keep it")
     assert done.hint.endswith("retry demo")
@@ -63,4 +66,26 @@ def test_what_is_done_by_an_act_and_by_its_command_line_is_told_alike(asked):
         done = asked(*shlex.split(act.line("handoff"))[1:], code=None)
         assert (done.out + done.err).strip() == told
     assert asked("show", "demo", "--json").json["state"] == "cancelled"
+    own.close()
+
+
+def test_own_words_answer_a_session_and_stand_word_for_word_in_the_next_baton(asked):
+    own = app()
+    words = "Keep it, but call it `old`.\nAsk ann first."
+    assert acts.answer(own, "demo", words).text == "Answered: demo is ready."
+    own.close()
+    shown = asked("task", "claim", "demo", "--show").out
+    assert f"May I drop the old table?\nThe answer:\n\n```\n{words}\n```" in shown
+    assert asked("log", "demo", "--json").json[-2]["body"]["answer"] == words
+
+
+def test_own_words_are_no_answer_to_what_handoff_asks(asked):
+    asked("answer", "demo", "yes")
+    own = app()
+    held = leases.claim_next(own.database, who=SessionIdentity("s2", project="repo"))
+    gates.ask(own.database, key=held.task.key, fence=held.fence, question="Land it all the same?")
+    with pytest.raises(UserError, match="'of course' does not answer this") as caught:
+        acts.answer(own, "demo", "of course")
+    assert "answer demo yes, or no WHY" in caught.value.hint
+    assert acts.answer(own, "demo", "Yes").text == "Approved: demo is ready."
     own.close()

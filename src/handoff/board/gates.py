@@ -1,15 +1,16 @@
-"""Gates: a row that waits for a person's yes, no or edited text. Nothing else waits."""
+"""Gates: a row that waits for a person's answer. Nothing else waits."""
 
 from __future__ import annotations
 
 from handoff.base.errors import Conflict, UserError
+from handoff.base.markdown import quoted
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.tasks import questions, states, tasks
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from handoff.board.tasks import outcomes
@@ -25,8 +26,8 @@ LIMIT = 1000
 class Gate(Record):
     """A question about a task. `on_yes` is the state a yes gives it: ready (go on) or done (that was all).
 
-    `subject` is the text a person may change, `answer` the text as they want it, `fallback` what counts as said when
-    nobody answers until `due_at`. `code` answers this gate, once, for whoever knows it: it goes to people, not to logs.
+    `subject` is the text a person may change, `answer` what they said: their own words to an open question, or that text
+    as they want it. `fallback` is what counts when nobody answers until `due_at`. `code` answers this gate, once, for whoever knows it: it goes to people, not to logs.
     """
 
     key: int
@@ -44,15 +45,35 @@ class Gate(Record):
     subject: str
     answer: str
     code: str
+    choices: str = ""
 
     @property
     def asked(self) -> str:
         """The question alone; what there is to go by stands below it."""
         return self.question.partition("\n")[0]
 
+    @property
+    def open_ended(self) -> bool:
+        """Whether any text answers it: a session asked. What handoff itself asks is answered with yes or no."""
+        return self.choices != ""
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The answers its asker offers."""
+        return tuple(texts.read(self.choices, ()))
+
+    def command(self, name: str) -> str:
+        """What can be typed after `handoff` as it is: the likeliest answer, or a look at the question."""
+        return f"answer {name}" if self.open_ended and not self.offered else self.commands(name)[0]
+
+    def commands(self, name: str) -> list[str]:
+        """What answers it, the likeliest first."""
+        words = [*map(quoted, self.offered), *(("'YOUR ANSWER'",) if self.open_ended else ())]
+        return [f"answer {name} {word}" for word in (words if self.offered else [*words, "yes", "no WHY"])]
+
     def shown(self) -> dict[str, Any]:
         """The gate as a list shows it: without its code."""
-        return {name: value for name, value in self._asdict().items() if name != "code"}
+        return {**{name: value for name, value in self._asdict().items() if name != "code"}, "choices": self.offered}
 
 
 class Waiting(Record):
@@ -73,14 +94,15 @@ def ask(
     due_seconds: float | None = None,
     fallback: str = "",
     subject: str = "",
+    choices: Sequence[str] | None = None,
 ) -> Gate:
     """Put the task behind a gate. The session that held it lets it go: a gate holds no process."""
     from handoff.board.tasks import outcomes  # late: `status` lists gates and moves nothing
 
     texts.check(question, "question")
     texts.check(subject, "text")
-    if fallback not in ("", YES, NO):
-        raise UserError(f"What counts when nobody answers is yes or no, not '{fallback}'.")
+    if fallback not in ("", YES, NO, *(choices or ())):
+        raise UserError(f"What counts when nobody answers is yes, no or one of the choices, not '{fallback}'.")
     if fallback and due_seconds is None:
         raise UserError("A default needs a time after which it counts.", "For example: --within 2h --default no")
     if on_yes not in (states.READY, states.DONE):
@@ -92,7 +114,14 @@ def ask(
         task = outcomes.let_go(transaction, found, state=states.GATED, fence=fence)
         due = None if due_seconds is None else transaction.now() + due_seconds
         row = questions.put(
-            transaction, task, question=question, on_yes=on_yes, due_at=due, fallback=fallback, subject=subject
+            transaction,
+            task,
+            question=question,
+            on_yes=on_yes,
+            due_at=due,
+            fallback=fallback,
+            subject=subject,
+            choices=choices,
         )
         return Gate(**row)
 
@@ -154,9 +183,10 @@ def by_code(store: Store, *, code: str) -> Gate | None:
 def apply_fallback(transaction: Transaction, *, gate: Gate) -> outcomes.Outcome:
     """Nobody answered in time: what was agreed on for that case counts as the answer, and the journal says so."""
     reason = f"nobody answered in time, so '{gate.fallback}' counts"
-    if gate.fallback == YES:
-        return approve(transaction, key=gate.task, answered_by=TIME_IS_UP, reason=reason)
-    return reject(transaction, key=gate.task, reason=reason, answered_by=TIME_IS_UP)
+    if gate.fallback == NO:
+        return reject(transaction, key=gate.task, reason=reason, answered_by=TIME_IS_UP)
+    chosen = "" if gate.fallback == YES else gate.fallback
+    return approve(transaction, key=gate.task, answered_by=TIME_IS_UP, reason=reason, answer=chosen)
 
 
 def listing(store: Store, *, project: str = "", state: str = OPEN, limit: int = LIMIT) -> list[Waiting]:
@@ -193,7 +223,9 @@ def _answer(
         answer=answer,
         now=transaction.now(),
     )
-    how: dict[str, Any] = {"edited": True} if answer else {}
+    how: dict[str, Any] = {}
+    if answer:
+        how = {"answer": answer} if row["choices"] else {"edited": True}
     if answered_by == TIME_IS_UP:
         how["by_default"] = True
     journal.append(transaction, f"gate.{state}", task=task, session=answered_by, reason=reason, gate=row["key"], **how)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import RestoreReport
 
-_ANSWERED = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text"}
+_ANSWERED = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text", "": "Answered"}
 FLOW_STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
 _SHOWN_PATHS = 40
 
@@ -135,7 +135,7 @@ def find_asking(app: App, address: str, *, project: str = "") -> tuple[Task, boo
 
 
 def answer_code(app: App, code: str, word: str, *, text: str = "", by: str = "") -> ActDone:
-    """Answer by a one-time code alone: yes, no with a reason, or edit with the text as it is to be."""
+    """Answer by a one-time code alone: yes, no with a reason, edit with the text as it is to be, or in other words."""
     gate_behind(app, code)
     return answer(app, code, word, **{"text" if word == "edit" else "reason": text}, by=by)
 
@@ -143,12 +143,23 @@ def answer_code(app: App, code: str, word: str, *, text: str = "", by: str = "")
 def answer(
     app: App, address: str, word: str, *, text: str = "", reason: str = "", by: str = "", project: str = ""
 ) -> ActDone:
-    """Answer the gate of a task, batch, flow or one-time code; `text` is what the next session is to have."""
+    """Answer the gate of a task, batch, flow or one-time code.
+
+    `word` is yes, no, edit, or the answer itself where a session asked. `text` is the text as the next session is to have it.
+    """
     task, by_code = find_asking(app, address, project=project)
     by, program = by or ("a code" if by_code else ""), app.settings.program
-    if word not in _ANSWERED:
-        raise UserError(f"'{word}' is no answer.", "Say yes, no or edit.")
-    if word == "no":
+    word = word.strip().lower() if word.strip().lower() in ("yes", "no", "edit") else word.strip()
+    if word not in _ANSWERED or not word:
+        gate = admin.gate_of(app, task)
+        if not word or (gate.state == gates.OPEN and not gate.open_ended):
+            raise UserError(
+                f"'{on_one_line(word)}' does not answer this: it is a question for yes or no.",
+                f"See it: {program} answer {task.label}. Then: {program} answer {task.label} yes, or no WHY",
+            )
+        outcome = admin.approve(app, task, reason=reason, answer=word, by=by)
+        word = ""
+    elif word == "no":
         if not (reason or text or by_code):
             raise UsageError("Say why: REASON is missing.", f"For example: {program} answer {task.label} no WHY")
         outcome = admin.reject(app, task, reason=reason or text or "no reason was given", by=by)

@@ -9,6 +9,7 @@ from binascii import Error
 from urllib.parse import urlsplit
 
 from handoff.base.errors import ConfigError
+from handoff.base.markdown import quoted
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -99,9 +100,11 @@ def text(event: NotifiedEvent, *, program: str) -> str:
             lines.append(value.strip()[:_LONGEST])
     if event.kind in ("gate.opened", "gate.delayed") and event.task:
         where = f" --project {event.project}"
-        lines.append(f"{program} answer {event.task} yes{where} | {program} answer {event.task} no REASON{where}")
+        choices = event.body.get("choices")
+        words = ["yes", "no WHY"] if choices is None else [*map(quoted, choices), "'YOUR ANSWER'"]
+        lines.append(" | ".join(f"{program} answer {event.task} {word}{where}" for word in words))
         if event.code:
-            lines.append(f"Once, from anywhere: {program} answer {event.code} yes|no|edit")
+            lines.append(f"Once, from anywhere: {program} answer {event.code} {'|'.join(words)}")
         if event.link:
             lines.append(f"Or in a browser: {event.link}")
     elif event.word == "blocked" and event.task:

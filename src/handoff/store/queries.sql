@@ -651,8 +651,8 @@ SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :bef
 
 -- name: add_gate
 -- ask a person
-INSERT INTO gate (task, question, on_yes, state, opened_at, due_at, fallback, subject, code)
-VALUES (:task, :question, :on_yes, 'open', :now, :due_at, :fallback, :subject, :code) RETURNING *
+INSERT INTO gate (task, question, on_yes, state, opened_at, due_at, fallback, subject, code, choices)
+VALUES (:task, :question, :on_yes, 'open', :now, :due_at, :fallback, :subject, :code, :choices) RETURNING *
 
 -- name: open_gate_of
 -- the gate a task waits at
@@ -679,7 +679,7 @@ SELECT * FROM gate WHERE code = :code AND code <> '' ORDER BY key DESC LIMIT 1
 
 -- name: list_answers
 -- what people said to a task's gates, the latest first
-SELECT question, state, answered_by, reason, answer FROM gate
+SELECT question, state, answered_by, reason, answer, choices FROM gate
 WHERE task = :task AND state IN ('approved', 'rejected') ORDER BY key DESC LIMIT :limit
 
 -- name: answer_gate

@@ -120,7 +120,7 @@ CREATE INDEX session_live ON session (host) WHERE ended_at IS NULL;
 CREATE INDEX session_ended ON session (host, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX session_idle ON session (seen_at) WHERE ended_at IS NULL AND task IS NULL;
 
--- What waits for a person's yes or no.
+-- What waits for a person's answer; `choices` is a JSON list where any text answers, and empty where only yes and no do.
 CREATE TABLE gate (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     task BIGINT NOT NULL,
@@ -136,7 +136,8 @@ CREATE TABLE gate (
     fallback TEXT NOT NULL DEFAULT '',
     subject TEXT NOT NULL DEFAULT '',
     answer TEXT NOT NULL DEFAULT '',
-    code TEXT NOT NULL DEFAULT ''
+    code TEXT NOT NULL DEFAULT '',
+    choices TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX gate_open ON gate (task) WHERE state = 'open';
 CREATE INDEX gate_due ON gate (due_at) WHERE state = 'open' AND overdue_at IS NULL;

@@ -350,7 +350,7 @@ def test_apprise_tells_people_in_words_and_its_address_is_shown_nowhere(relay, r
     first = hook.events[0]
     assert first["title"] == "shop/login waits for your answer"
     assert "Ship it?" in first["message"]
-    assert f"answer {gate.code} yes|no|edit" in first["message"]
+    assert f"answer {gate.code} yes|no WHY" in first["message"]
     assert len(hook.got) == 2
     hook.script = [500]
     assert "did not take it" in cli("notify", "test", code=1).out

@@ -57,7 +57,7 @@ def test_a_noun_alone_does_something_and_its_help_names_its_verbs(cli, noun):
         (("task", "add", "login", "x", "--ownz=src/"), "Do you mean --owns? See: handoff task add --help"),
         (("task", "list", "--frobnicate"), "Hint: See: handoff task list --help"),
         (("batch", "run", "m.toml", "--land", "sometimes"), "Hint: See: handoff batch run --help"),
-        (("answer", "login", "maybe"), "(choose from 'yes', 'no', 'edit')"),
+        (("completion", "tcsh"), "(choose from 'bash', 'zsh', 'fish', 'powershell', 'power-shell', 'elvish')"),
     ],
 )
 def test_an_option_that_is_almost_right_is_met_with_the_right_one(cli, words, hint):

@@ -199,6 +199,22 @@ def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_t
     assert page.wrong == []
 
 
+def test_a_question_with_three_choices_is_answered_on_a_phone(quiet, browser):
+    quiet.cli("task", "add", "store", "Build the store.")
+    quiet.cli("task", "claim", "store", "--session", "store")
+    offered = ("Postgres", "Redis", "a file in the project's own folder, as before")
+    choices = [word for one in offered for word in ("--choice", one)]
+    quiet.cli("task", "ask", "Where is it kept?", *choices, "--session", "store")
+    page = browser.visit(quiet, viewport={"width": 390, "height": 844})
+    card = page.locator("#needs article", has_text="Where is it kept?")
+    assert [one.strip() for one in card.locator(".acts > form > button").all_inner_texts()] == list(offered)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    card.locator("text=a file in the project's own folder").click()
+    browser.see(page, "#results >> text=Answered: store is ready.")
+    assert "a file in the project's own folder, as before" in quiet.cli("task", "claim", "store", "--show").out
+    assert page.wrong == []
+
+
 def test_a_page_whose_server_went_away_says_so_at_once_and_says_when_it_is_back(quiet, browser):
     page = browser.visit(quiet)
     for away, back in (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.events import journal
+from handoff.board.events import journal, texts
 from handoff.board.tasks import states
 from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from handoff.board.tasks.tasks import Task
     from handoff.store.database import Row, Store, Transaction
 
@@ -26,8 +29,9 @@ def put(
     due_at: float | None = None,
     fallback: str = "",
     subject: str = "",
+    choices: Sequence[str] | None = None,
 ) -> Row:
-    """Ask a person about a task that stands behind its gate already."""
+    """Ask a person about a task that stands behind its gate already; without `choices` only yes and no answer."""
     (row,) = transaction.query(
         "add_gate",
         task=task.key,
@@ -38,8 +42,12 @@ def put(
         fallback=fallback,
         subject=subject,
         code=_new_code(),
+        choices="" if choices is None else texts.write(list(choices)),
     )
-    journal.append(transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback)
+    offered: dict[str, Any] = {} if choices is None else {"choices": list(choices)}
+    journal.append(
+        transaction, "gate.opened", task=task, question=question, gate=row["key"], fallback=fallback, **offered
+    )
     return row
 
 
@@ -57,13 +65,14 @@ _LAST_ANSWERS = 5
 
 
 class Answer(Record):
-    """One answered question; `answer` is the text as the person wants it, if they changed it."""
+    """One answered question; `answer` is what the person said to an open question, or the text as they changed it."""
 
     question: str
     state: str
     answered_by: str
     reason: str
     answer: str
+    choices: str
 
 
 def answers_of(store: Store, *, key: int) -> list[Answer]:

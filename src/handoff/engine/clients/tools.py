@@ -75,9 +75,16 @@ def block(app: App, reason: str) -> str:
 
 
 def ask_human(
-    app: App, question: str = "", text: str = "", within: str = "", default: str = "", code: str = "", answer: str = ""
+    app: App,
+    question: str = "",
+    text: str = "",
+    within: str = "",
+    default: str = "",
+    code: str = "",
+    answer: str = "",
+    choices: tuple[str, ...] = (),
 ) -> str:
-    """Ask a person about your task: yes, no, or `text` as they want it. You let the task go; a later session has the answer. `within` (2h, 30m) is how long you can wait, `default` (yes or no) what you would take then: they are shown to the person. Or pass on what a person answered: `code` from their notification, `answer` yes, no or edit, `text` the reason or the edited text."""
+    """Ask a person about your task. They answer in their own words, with one of the `choices` you offer, with yes or no, or with `text` as they want it. You let the task go; a later session has the answer. `within` (2h, 30m) is how long you can wait, `default` (yes, no or a choice) what you would take then: they are shown to the person. Or pass on what a person answered: `code` from their notification, `answer` their words (yes, no, edit or any other), `text` the reason or the edited text."""
     if code or answer:
         if hooks.read_permissions(app) is not None:
             raise Refused("Gates are a person's to answer.", "Ask your own question with `question`.")
@@ -86,7 +93,9 @@ def ask_human(
     if not question.strip():
         raise UserError("There is no question.", "Give `question`, or pass an answer on with `code` and `answer`.")
     seconds = span(within) if within else None
-    requests.ask_human(app, _hold(app), question=question, subject=text, within=seconds, fallback=default)
+    requests.ask_human(
+        app, _hold(app), question=question, subject=text, choices=choices, within=seconds, fallback=default
+    )
     return "The question is put. You hold the task no longer: stop here."
 
 

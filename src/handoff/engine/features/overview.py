@@ -199,7 +199,7 @@ class Facts(Record):
                 states.GATED,
                 gate.opened_at,
                 self.question(gate),
-                self.run("answer", f"{name} yes", card.project),
+                self.run(gate.command(name), "", card.project),
             )
         if card.state == states.BLOCKED and card.kind == ENTRANT:  # where all of them are, the part itself asks
             return OVER, states.BLOCKED, card.changed_at, card.reason, self.run("show", name, card.project)

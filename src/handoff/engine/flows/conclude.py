@@ -226,7 +226,7 @@ def _with_answer(app: App, state: FlowState, task: Task) -> tuple[FlowState, Tas
     """A document that a person changed at the gate is the document from now on, and the session reads that one."""
     gate = gates.of_task(app.database, key=task.key)
     name = prompts.asked_about(state)
-    if gate is None or gate.state != gates.APPROVED or not gate.answer or not name:
+    if gate is None or gate.state != gates.APPROVED or gate.open_ended or not gate.answer or not name:
         return state, task
     if name == state.workflow.test_list:
         state = _with_list(app, state, gate)

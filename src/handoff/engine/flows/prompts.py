@@ -76,7 +76,7 @@ def _person(state: FlowState, gate: Gate | None) -> str:
     """What a person said about this phase: at its gate, or when they let it try again."""
     words = [str(state.flow.facts.get("note", ""))]
     if gate is not None and gate.state == gates.APPROVED:
-        words += [gate.reason, "" if asked_about(state) else gate.answer]
+        words += [gate.reason, "" if asked_about(state) and not gate.open_ended else gate.answer]
     said = "\n\n".join(word.strip() for word in words if word.strip())
     return f"## What a person said\n\n{said}\n" if said else ""
 

@@ -24,6 +24,7 @@ from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.workspaces.workspaces import write_workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from handoff.board.gates import Gate
@@ -38,18 +39,29 @@ if TYPE_CHECKING:
 WANTED, GRANTED, ASKED = "path.wanted", "path.granted", journal.PATH_ASKED
 _NEVER = (".git", ".handoff", ".worktreeinclude")  # what git, forges and handoff obey, in any folder and any case
 _MOST = 100_000
+_LONGEST_CHOICE = 100
+_MOST_CHOICES = 9  # a key of the board for each
 
 
 def ask_human(
-    app: App, held: CurrentClaim, *, question: str, subject: str = "", within: float | None = None, fallback: str = ""
+    app: App,
+    held: CurrentClaim,
+    *,
+    question: str,
+    subject: str = "",
+    choices: Sequence[str] = (),
+    within: float | None = None,
+    fallback: str = "",
 ) -> Gate:
     """Put the task behind a gate with the question; the session lets it go and a later one goes on with the answer.
 
-    `subject` is a text the person may change. After `within` seconds without an answer `fallback` counts, where a person
+    `subject` is a text the person may change, `choices` are answers they may choose from; any other text answers too. After `within` seconds without an answer `fallback` counts, where a person
     asks; what a session that we started would take is shown to them and nothing more, unless their settings say otherwise.
     """
     if not question.strip():
         raise UserError("Say what you want to know.", "For example: handoff task ask 'May I drop the old table?'")
+    if subject and choices:
+        raise UserError("A question has choices or a text to change, not both.", "Leave one of them out.")
     if fallback and within is not None and not _may_answer_itself(app, held.session):
         question = (
             f"{question.strip()}\nThe session would take '{fallback}' after {age(within)}. Nothing counts without you."
@@ -63,10 +75,25 @@ def ask_human(
         due_seconds=within,
         fallback=app.clean(fallback),
         subject=app.clean(subject),
+        choices=None if subject else _choices(app, choices),
     )
     current.forget(app, held)
     views.refresh_or_tell(app, held.task.project, f"Task {held.task.label} waits for a person")
     return gate
+
+
+def _choices(app: App, given: Sequence[str]) -> list[str]:
+    """The offered answers, each a line of its own that cannot be taken for a yes or a no."""
+    found = [app.clean(one.strip()) for one in given]
+    for one in found:
+        if not one or "\n" in one or len(one) > _LONGEST_CHOICE or one.lower() in ("yes", "no", "edit"):
+            raise UserError(
+                f"'{one}' is no choice.",
+                f"A choice is one line of at most {_LONGEST_CHOICE} characters, and not yes, no or edit: those always answer.",
+            )
+    if len(set(found)) < len(found) or len(found) > _MOST_CHOICES:
+        raise UserError(f"Offer at most {_MOST_CHOICES} choices, each once.")
+    return found
 
 
 def _may_answer_itself(app: App, session: str) -> bool:

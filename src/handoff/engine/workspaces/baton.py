@@ -186,6 +186,8 @@ def _answered(answer: Answer) -> str:
     """A person's word about this task, with the text they changed: it outranks the brief."""
     word = {"approved": "yes", "rejected": "no"}.get(answer.state, answer.state)
     why = f", {answer.reason.strip()}" if answer.reason.strip() else ""
+    if answer.answer and answer.choices:
+        return f"{answer.answered_by or 'A person'} was asked: {one_line(answer.question)}\nThe answer:\n\n{fenced(answer.answer + why)}\n"
     line = f"{answer.answered_by or 'A person'} was asked: {one_line(answer.question)}\nThe answer: {word}{why}"
     if answer.answer:
         line += f"\nThe text as it is to be, in place of what was shown:\n\n{fenced(answer.answer)}"

@@ -25,13 +25,13 @@ _KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
 
 
 def answer(request: ApiRequest) -> Any:
-    """Answer a gate: yes, no with a reason, or edit with the text as it is to be."""
+    """Answer a gate: yes, no with a reason, edit with the text as it is to be, or in the person's own words."""
     waiting = reading.one_gate(request)
     gate, said, text = waiting.gate, request.asked["answer"], request.asked.get("text", "")
     if gate.state != gates.OPEN:
         by = f" by {gate.answered_by}" if gate.answered_by else ""
         raise Conflict(f"The gate of '{waiting.task}' was already {gate.state}{by}.", "See the open ones: GET /gates")
-    if said != "yes" and not text.strip():
+    if said in ("no", "edit") and not text.strip():
         raise UserError(
             "Say why: the next session reads it." if said == "no" else "An edit needs the text as it is to be."
         )

@@ -216,6 +216,8 @@ def gate_shape(waiting: Waiting) -> dict[str, Any]:
     gate = waiting.gate
     return {
         **_fields(gate, "key question subject state fallback answered_by reason answer"),
+        "choices": list(gate.offered),
+        "open_ended": gate.open_ended,
         "task": waiting.task,
         "project": waiting.project,
         **_moments(gate, "opened_at due_at answered_at"),

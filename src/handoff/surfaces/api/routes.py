@@ -104,7 +104,7 @@ def _acts() -> list[ApiOperation]:
     made = [
         ApiOperation(
             method="POST", path="/gates/{key}/answer", scope=ANSWER, summary="answer a gate", answers=_ref("Done"), act=acting.answer,
-            body={"answer": {"type": "string", "enum": ["yes", "no", "edit"]}, "text": shapes.WORDS}, required=("answer",),
+            body={"answer": shapes.ANSWER, "text": shapes.WORDS}, required=("answer",),
         )
     ]  # fmt: skip
     kinds = {"task": ("/tasks/{key}", acting.TASK), "batch": ("/batches/{key}", acting.BATCH), "flow": ("/flows/{key}", acting.FLOW),

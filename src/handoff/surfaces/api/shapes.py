@@ -32,6 +32,7 @@ ENDED = {"include_ended": {**FLAG, "description": "also what has ended"}}
 STATE = {"state": {"type": "string", "enum": list(states.STATES)}}
 KIND = {"kind": {"type": "string", "enum": list(KINDS)}}
 HITS = {**LIMIT, "maximum": MOST_HITS}
+ANSWER: Schema = {**WORDS, "minLength": 1, "description": "yes, no, edit, or where open_ended is true any other words"}
 REASON = {"reason": {**WORDS, "description": "why, for the journal and the next session"}}
 
 
@@ -82,7 +83,8 @@ SCHEMAS: dict[str, Schema] = {
     "SessionLog": record(session=TEXT, lines={"type": "array", "items": TEXT}),
     "Gate": record(
         key=KEY, task=TEXT, project=TEXT, question=TEXT, subject=TEXT, state=TEXT, fallback=TEXT, opened_at=MOMENT,
-        due_at=MOMENT, answered_at=MOMENT, answered_by=TEXT, reason=TEXT, answer=TEXT,
+        due_at=MOMENT, answered_at=MOMENT, answered_by=TEXT, reason=TEXT, answer=TEXT, choices={"type": "array", "items": TEXT},
+        open_ended={"type": "boolean"},
     ),
     "Event": record(
         seq=KEY, at=MOMENT, kind=TEXT, project=TEXT, task=TEXT, task_key={"type": ["integer", "null"]}, session=TEXT,

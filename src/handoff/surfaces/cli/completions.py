@@ -11,17 +11,18 @@ from handoff.surfaces.cli.dispatch import load
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FEATURE_COMMANDS = ("switch", "archive", "unarchive")
+VALUES = {"switch": "features", "archive": "features", "unarchive": "features", "answer": "answers"}
+"""Commands after which names fit that only the project knows, and what they are."""
 
 
 class Words(Record):
-    """What may follow one command: its options, fixed words, and whether a feature's name fits."""
+    """What may follow one command: its options, fixed words, and what else is asked for when it is needed."""
 
     name: str
     help: str
     options: tuple[str, ...]
     choices: tuple[str, ...]
-    features: bool
+    values: str
 
 
 def table(program: str) -> list[Words]:
@@ -40,7 +41,7 @@ def table(program: str) -> list[Words]:
             elif action.choices and not action.option_strings:
                 choices += [str(choice) for choice in action.choices]
         noun, _, verb_word = name.partition(" ")
-        known = found.get(noun, Words(noun, entry.help if not verb_word else "", (), (), noun in FEATURE_COMMANDS))
+        known = found.get(noun, Words(noun, entry.help if not verb_word else "", (), (), VALUES.get(noun, "")))
         found[noun] = known._replace(
             options=tuple(sorted({*known.options, *options})),
             choices=(*known.choices, *([verb_word] if verb_word else choices)),
@@ -60,20 +61,23 @@ def _identifier(program: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in program)
 
 
-def _cases(rows: Iterable[Words], features: str) -> list[tuple[str, str]]:
-    """(command, words that may follow), the feature names asked for when they are needed."""
-    return [(row.name, " ".join([*row.choices, *row.options, *([features] if row.features else [])])) for row in rows]
+def _cases(rows: Iterable[Words], ask: str) -> list[tuple[str, str]]:
+    """(command, words that may follow), what only the project knows asked for when it is needed."""
+    return [
+        (row.name, " ".join([*row.choices, *row.options, *([ask.format(row.values)] if row.values else [])]))
+        for row in rows
+    ]
 
 
 def _bash(program: str, rows: list[Words], names: str) -> str:
-    ask = f"$({program} completion --values features 2>/dev/null)"
+    ask = f"$({program} completion --values {{}} 2>/dev/null)"
     cases = "\n".join(f'    {name}) words="{words}" ;;' for name, words in _cases(rows, ask))
     me = _identifier(program)
     return f"""# bash completion for {program}
 _{me}() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words="" cmd="" i
   if [[ $prev == --feature ]]; then
-    COMPREPLY=($(compgen -W "{ask}" -- "$cur")); return
+    COMPREPLY=($(compgen -W "{ask.format("features")}" -- "$cur")); return
   fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${{COMP_WORDS[i]}} in
@@ -98,7 +102,7 @@ def _zsh(program: str, rows: list[Words], names: str) -> str:
     listed = "\n".join(f"    '{row.name}:{_quoted(row.help)}'" for row in rows)
     cases = "\n".join(
         f"      {row.name}) compadd -- {' '.join([*row.choices, *row.options])}"
-        + (f' ${{(f)"$({program} completion --values features 2>/dev/null)"}}' if row.features else "")
+        + (f' ${{(f)"$({program} completion --values {row.values} 2>/dev/null)"}}' if row.values else "")
         + " ;;"
         for row in rows
     )
@@ -133,8 +137,8 @@ def _fish(program: str, rows: list[Words], names: str) -> str:
         seen = f"complete -c {program} -n '__fish_seen_subcommand_from {row.name}'"
         if row.choices:
             lines.append(f"{seen} -a '{' '.join(row.choices)}'")
-        if row.features:
-            lines.append(f"{seen} -a '({program} completion --values features 2>/dev/null)'")
+        if row.values:
+            lines.append(f"{seen} -a '({program} completion --values {row.values} 2>/dev/null)'")
         lines += [f"{seen} -l {word[2:]}" for word in row.options if word.startswith("--")]
     return "\n".join(lines) + "\n"
 
@@ -142,7 +146,7 @@ def _fish(program: str, rows: list[Words], names: str) -> str:
 def _powershell(program: str, rows: list[Words], names: str) -> str:
     cases = "\n".join(
         f"    '{row.name}' {{ @({', '.join(repr(word) for word in (*row.choices, *row.options))})"
-        + (f" + @({program} completion --values features 2>$null)" if row.features else "")
+        + (f" + @({program} completion --values {row.values} 2>$null)" if row.values else "")
         + " }"
         for row in rows
     )
@@ -166,7 +170,7 @@ Register-ArgumentCompleter -Native -CommandName '{program}' -ScriptBlock {{
 def _elvish(program: str, rows: list[Words], names: str) -> str:
     cases = "\n".join(
         f"    &{row.name}={{ put {' '.join([*row.choices, *row.options])}"
-        + (f"; e:{program} completion --values features | from-lines" if row.features else "")
+        + (f"; e:{program} completion --values {row.values} | from-lines" if row.values else "")
         + " }"
         for row in rows
     )

@@ -219,6 +219,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "yes": ("answer", ("yes",), "reason"),
     "no": ("answer", ("no",), "reason"),
     "edit": ("answer", ("edit",), "text"),
+    "say": ("answer", (), ""),
     "retry": ("retry", (), ""),
     "cancel": ("cancel", (), "reason"),
     "pause": ("pause", (), ""),
@@ -232,6 +233,7 @@ NEEDS_TEXT = {
     COMMENT: "Say what the next session is to mind.",
     "no": "Say why: the next session reads it.",
     "edit": "The text is empty: nothing was answered.",
+    "say": "The answer is empty: nothing was answered.",
 }
 HURTS = ("cancel",)
 """What asks once more: its form has a box to tick."""
@@ -285,6 +287,7 @@ class Acts:
         if act == COMMENT:
             return Act("task comment", (name, form.get("place", ""), text), {"quote": form.get("quote", "")}, project)
         verb, words, option = ACTS[act]
+        words = (text,) if act == "say" else words
         return Act(verb, (name, *words), {option: text} if option and text else {}, project)
 
 

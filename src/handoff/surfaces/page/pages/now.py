@@ -28,6 +28,8 @@ class GateReview(Record):
     question: str
     more: str
     subject: str
+    open_ended: bool
+    offered: tuple[str, ...]
     checks: tuple[str, ...]
     weakened: tuple[str, ...]
     files: tuple[tuple[str, int, int, bool], ...]
@@ -197,6 +199,8 @@ def _as_card(gate: Gate, found: TaskReview | None) -> GateReview:
         question=gate.asked,
         more=gate.question.partition("\n")[2].strip("\n"),
         subject=gate.subject,
+        open_ended=gate.open_ended,
+        offered=gate.offered,
         checks=found.checks if found else (),
         weakened=found.weakened if found else (),
         files=tuple((one.path, one.added, one.removed, one.is_test) for one in files),

@@ -275,11 +275,20 @@ def _list(ctx: Context, arguments: Namespace) -> int:
 
 
 def _ask_arguments(parser: Parser) -> None:
-    parser.add_argument("question", metavar="QUESTION", help="what a person is to decide; they say yes, no or edit")
+    parser.add_argument(
+        "question", metavar="QUESTION", help="what a person is to decide; they answer in their own words"
+    )
+    option(
+        parser,
+        "--choice TEXT",
+        "an answer to choose from (may be repeated); any other text answers too",
+        [],
+        dest="choices",
+    )
     option(parser, "--path PATH", "ask for a file that you do not own instead; QUESTION says why you need it")
     option(parser, "--from FILE", "a text they may change (- is standard input)", dest="source")
     option(parser, "--within TIME", "how long to wait: 30m, 2h, 1d (default: for ever)")
-    option(parser, "--default", "what counts when that time is up", dest="fallback", choices=("yes", "no"))
+    option(parser, "--default ANSWER", "what counts when that time is up: yes, no or a choice", dest="fallback")
     option(parser, "--task TASK", "which task, when several are claimed here")
     option(parser, "--project NAME", "another project than the one of this folder")
     option(parser, "--session ID", "your session (env: HANDOFF_SESSION)")
@@ -298,14 +307,14 @@ def _ask(ctx: Context, arguments: Namespace) -> int:
         current_claim,
         question=arguments.question,
         subject=read_source(arguments.source),
+        choices=arguments.choices,
         within=span(arguments.within) if arguments.within else None,
         fallback=arguments.fallback,
     )
     ctx.out.data({"task": current_claim.task.label, "gate": gate.key, "question": gate.question})
     ctx.out.line(f"Task '{current_claim.task.label}' waits for a person. You hold it no longer: end your session here.")
-    ctx.out.note(
-        f"They answer with: {ctx.settings.program} answer {current_claim.task.label} yes [--edit], or no REASON"
-    )
+    commands = gate.commands(current_claim.task.label)
+    ctx.out.note("They answer with: " + ", or ".join(f"{ctx.settings.program} {one}" for one in commands))
     return 0
 
 

@@ -143,6 +143,30 @@ def _yes(app: Surface) -> None:
         app.perform(_act(app, page.item, "answer", "yes"))
 
 
+def _say(app: Surface) -> None:
+    page = app.state.page
+    if page is None or page.item is None:
+        return
+    item = page.item
+
+    def done(text: str) -> None:
+        if text:
+            app.state.page = None
+            app.perform(_act(app, item, "answer", text))
+
+    app.state.prompt = LinePrompt("Your answer (empty: back)", done)
+
+
+def _choice(app: Surface) -> None:
+    item = app.state.page.item if app.state.page is not None else None
+    gate = app.state.feed.facts.gates.get(item.key) if item is not None else None
+    if item is None or gate is None or int(app.state.typed) > len(gate.offered):
+        app.state.tell("No offered answer has this number.", "warn")
+        return
+    app.state.page = None
+    app.perform(_act(app, item, "answer", gate.offered[int(app.state.typed) - 1]))
+
+
 def _no(app: Surface) -> None:
     page = app.state.page
     if page is None or page.item is None:
@@ -356,6 +380,8 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "page_up": _move(-1, pages=True),
     "column": _choose(lambda state: state.next_section()),
     "yes": _yes,
+    "say": _say,
+    "choice": _choice,
     "no": _no,
     "edit": _edit,
     "next_file": _next_file,
@@ -382,6 +408,7 @@ def review_lines(found: TaskReview, question: str) -> tuple[list[tuple[str, str]
             if found.gate.subject
             else []
         )
+        lines += [(f"   {number}  {clean(one)}", "strong") for number, one in enumerate(found.gate.offered, 1)]
         if found.gate.state != "open":
             lines.append((f" It was {found.gate.state} by {found.gate.answered_by or 'somebody'}.", "warn"))
     lines += [("", ""), (" CHECKS", "strong")]

@@ -46,6 +46,8 @@ KEYS = (
     BoardKey("pageup", "page_up", "", "a page up", (LIST, PAGE, GATE)),
     BoardKey("tab", "column", "", "the next section"),
     BoardKey("y", "yes", "yes", "say yes", (GATE,)),
+    BoardKey("t", "say", "answer", "answer in your own words, where a session asked", (GATE,)),
+    BoardKey("1-9", "choice", "", "the offered answer with that number", (GATE,)),
     BoardKey("n", "no", "no", "say no; asks for the reason, nothing is back", (GATE,)),
     BoardKey("e", "edit", "edit", "say yes with the text as you change it in your editor", (GATE,)),
     BoardKey("]", "next_file", "next file", "the next file of the diff", (GATE,)),
@@ -65,7 +67,7 @@ def shown(key: str, *, ascii_only: bool = False) -> str:
 def act_of(key: str, character: str | None, where: str) -> str:
     """What a key does here; nothing for one that does nothing."""
     typed = key if len(key) > 1 and key in (*_OTHERS, "enter", "escape", "pagedown", "pageup", "tab") else character
-    typed = _OTHERS.get(key, typed)
+    typed = "1-9" if typed and typed in "123456789" else _OTHERS.get(key, typed)
     return next((one.act for one in KEYS if one.key == typed and where in one.where), "")
 
 

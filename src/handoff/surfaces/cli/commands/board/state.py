@@ -85,6 +85,7 @@ class BoardState:
         self.filter = ""
         self.page: TextPage | None = None
         self.prompt: LinePrompt | None = None
+        self.typed = ""
         self.confirm: tuple[str, Callable[[], None]] | None = None
         self.message = self.message_style = ""
         self._told_for = 0

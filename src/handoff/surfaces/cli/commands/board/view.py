@@ -159,6 +159,7 @@ class BoardApp(App[None]):
                 run()
         else:
             state.tell("")
+            state.typed = event.character or ""
             act = keys.act_of(event.key, event.character, state.where)
             if act:
                 acts.ACTS[act](self)

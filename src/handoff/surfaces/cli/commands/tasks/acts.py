@@ -39,7 +39,7 @@ def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
         ctx.out.line("Nothing waits for your answer.")
     elif any(item.gate.state == "open" for item in found):
         program = ctx.settings.program
-        ctx.out.line(f"Answer with: {program} answer TASK yes [--edit], or {program} answer TASK no REASON")
+        ctx.out.line(f"See one and how to answer it: {program} answer TASK")
 
 
 def _limit(gate: Gate, now: float) -> str:
@@ -48,9 +48,9 @@ def _limit(gate: Gate, now: float) -> str:
     return f"{when}, else {gate.fallback}" if gate.fallback else when
 
 
-_ANSWERS = ("yes", "no", "edit")
 EXAMPLES = """examples:
   handoff answer login                       show what is asked
+  handoff answer login 'Postgres, please'    your own words, where a session asked
   handoff answer login yes                   yes; more words are kept with it
   handoff answer login no 'the tests are missing'
   handoff answer login edit 'the text as it is to be'
@@ -62,7 +62,8 @@ EXAMPLES = """examples:
 def _answer_arguments(parser: Parser) -> None:
     text = "what waits: a task, batch or flow, or the code of a notification"
     parser.add_argument("address", metavar="ADDRESS|CODE", help=text)
-    parser.add_argument("answer", nargs="?", choices=_ANSWERS, metavar="yes|no|edit", help="what you say")
+    text = "what you say: yes, no, edit, or where a session asked your own words or one of its choices"
+    optional_word(parser, "answer", "ANSWER", text)
     optional_word(
         parser, "words", "TEXT", "yes: a word for the next session; no: the reason; edit: the text as it is to be"
     )
@@ -92,7 +93,8 @@ def _answer(ctx: Context, arguments: argparse.Namespace) -> int:
         gate = admin.gate_of(ctx.app, task)
         text = _edited(ctx, text or gate.subject)
         text = "" if text == gate.subject else text
-    word = "no" if word == "no" else "edit" if text else "yes"
+    if word in ("", "yes", "edit"):
+        word = "edit" if text else "yes"
     asked = pick(arguments, "address by project")
     return ctx.out.done(acts.answer(ctx.app, word=word, text=text, reason=reason, **asked))
 
@@ -140,15 +142,15 @@ def _show_gate(ctx: Context, task: Task) -> None:
     ctx.out.line(f"{gate.state}{who}" + (f": {gate.reason}" if gate.reason else ""))
     if gate.state == "open" and gate.due_at is not None:
         ctx.out.line(_limit(gate, ctx.app.clock.now()))
-    for title, text in (("The text:", gate.subject), ("As it is to be:", gate.answer)):
+    said = "The answer:" if gate.open_ended and not gate.subject else "As it is to be:"
+    for title, text in (("The text:", gate.subject), (said, gate.answer)):
         if text:
             ctx.out.lines("", title, text.rstrip("\n"))
     if code:
         program = ctx.settings.program
-        ctx.out.lines(
-            "", f"Answer it: {program} answer {task.label} yes|no|edit, or {program} answer {task.label} --edit"
-        )
-        ctx.out.line(f"From anywhere, once: {program} answer {code} yes")
+        commands = [*gate.commands(task.label), *([f"answer {task.label} --edit"] if gate.subject else [])]
+        ctx.out.lines("", "Answer it with one of these:", *(f"  {program} {one}" for one in commands))
+        ctx.out.line(f"From anywhere, once: {program} {gate.command(code)}")
 
 
 # --- task comment ----------------------------------------------------------------------------------------------

@@ -23,10 +23,19 @@ _COMPLETION_EPILOG = """For example:
 
 def _completion_arguments(parser: Parser) -> None:
     parser.add_argument("shell", nargs="?", choices=_SHELLS, help="your shell")
-    option(parser, "--values", "print the values a script asks for, one a line", None, choices=("features",))
+    option(parser, "--values", "print the values a script asks for, one a line", None, choices=("features", "answers"))
 
 
 def _completion(ctx: Context, arguments: Namespace) -> None:
+    if arguments.values == "answers":
+        from handoff.engine.tasks import admin
+
+        found = admin.waiting(ctx.app, project="", include_ended=False)
+        words = [word for item in found for word in (item.task, *item.gate.offered)]
+        # Shells expand these words, and sessions wrote some of them.
+        safe = [word for word in words if word[0] != "-" and all(c.isalnum() or c in "-_./:@+," for c in word)]
+        ctx.out.raw("".join(f"{word}\n" for word in dict.fromkeys(["yes", "no", "edit", *safe])))
+        return
     if arguments.values:
         from handoff.engine.features import lifecycle
 
