@@ -8,8 +8,10 @@ import pytest
 
 from handoff.base.errors import HandoffError, UserError
 from handoff.board import gates
+from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
+from handoff.board.tasks import tasks
 from handoff.engine import acts
 from handoff.engine.acts import Act
 from relay import app
@@ -88,4 +90,63 @@ def test_own_words_are_no_answer_to_what_handoff_asks(asked):
         acts.answer(own, "demo", "of course")
     assert "answer demo yes, or no WHY" in caught.value.hint
     assert acts.answer(own, "demo", "Yes").text == "Approved: demo is ready."
+    own.close()
+
+
+def test_a_retry_may_have_another_agent_model_check_and_a_word_that_the_next_session_reads_first(asked):
+    own = app()
+    acts.answer(own, "demo", "no", reason="too thin")
+    with pytest.raises(UserError, match="There is no agent 'nobody'"):
+        acts.retry(own, "demo", agent="nobody", note="lost with the rest")
+    done = acts.retry(
+        own, "demo", agent="scripted", model="big-1", check="true", note="Use the other table.\nNot this one."
+    )
+    (task,) = done.tasks
+    assert (task.state, task.agent, task.check_command, task.baseline_facts["model"]) == (
+        "ready",
+        "scripted",
+        "true",
+        "big-1",
+    )
+    with pytest.raises(HandoffError, match="only a blocked task"):
+        acts.retry(own, "demo", agent="codex")
+    assert tasks.get(own.database, key=task.key).agent == "scripted"
+    own.close()
+    shown = asked("task", "claim", "demo", "--show").out
+    assert shown.count("Use the other table.\nNot this one.") == 1
+    assert shown.index("A person says: Use the other table.") < shown.index("May I drop the old table?")
+
+
+def test_a_task_is_edited_while_nobody_works_on_it_and_only_then(asked):
+    own = app()
+    acts.answer(own, "demo", "yes")
+    asked("task", "edit", "demo", "Make b.", "--owns", "b.txt", "--note", "b, not a")
+    task = tasks.find(own.database, project="repo", id="demo")
+    assert (task.brief, task.patterns) == ("Make b.", ("b.txt",))
+    asked("task", "edit", "demo", "--owns", "../b.txt", code=1)
+    asked("task", "edit", "demo", "  ", code=1)
+    asked("task", "edit", "demo", code=2)
+    session = asked("task", "claim", "demo", "--json").json["session"]
+    said = asked("task", "edit", "demo", "Make c.", code=4).err
+    assert f"Stop its session first: handoff session stop {session} --hold" in said
+    assert tasks.find(own.database, project="repo", id="demo").brief == "Make b."
+    own.close()
+
+
+def test_no_word_is_lost_between_what_was_read_and_what_counts_as_heard(asked):
+    own = app()
+    acts.answer(own, "demo", "yes")
+    held = leases.claim_next(own.database, who=SessionIdentity("s2", project="repo"))
+
+    def say(text: str) -> None:
+        with own.database.transaction() as rows:
+            journal.append(rows, journal.PERSON_SAID, task=held.task, text=text)
+
+    say("one")
+    heard, until = journal.unheard(own.database, key=held.task.key)
+    say("two")  # while the answer with the first is on its way
+    with own.database.transaction() as rows:
+        journal.append(rows, journal.HEARD, task=held.task, session="s2", until=until)
+    assert heard == ["A person says: one"]
+    assert journal.unheard(own.database, key=held.task.key)[0] == ["A person says: two"]
     own.close()

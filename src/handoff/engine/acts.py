@@ -25,7 +25,7 @@ from handoff.engine.tasks import admin, batches, current, report
 from handoff.engine.workspaces import undo as undoing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from handoff.engine.app import App
@@ -184,13 +184,26 @@ def answer(
 
 
 def retry(
-    app: App, address: str, *, note: str = "", phase: str = "", max_cycles: int = 0, project: str = ""
+    app: App,
+    address: str,
+    *,
+    note: str = "",
+    agent: str | None = None,
+    model: str | None = None,
+    check: str | None = None,
+    phase: str = "",
+    max_cycles: int = 0,
+    project: str = "",
 ) -> ActDone:
-    """Let what is blocked try again: a task, every blocked part of a batch, or a flow."""
+    """Let what is blocked try again, perhaps differently: a task, every blocked part of a batch, or a flow."""
     found = _no_incident(app, address, project, "tried again")
     if isinstance(found, Flow):
+        for name, value in (("agent", agent), ("model", model), ("check", check)):
+            if value is not None:
+                raise UsageError(f"--{name} is for tasks and batches.", "Leave it out, or name a task.")
         return flow_done(app, flow_admin.retry(app, flow=found, note=note, phase=phase, max_cycles=max_cycles))
-    _flows_only(note=note, phase=phase, max_cycles=max_cycles)
+    _flows_only(phase=phase, max_cycles=max_cycles)
+    change = admin.TaskChange(agent=agent, model=model, check=check, note=note)
     if isinstance(found, Batch):
         blocked = [one for one in tasks.of_batch(app.database, batch=found.key) if one.kind == tasks.SUB_TASK]
         blocked = [part for part in blocked if part.state == BLOCKED]
@@ -198,10 +211,10 @@ def retry(
             raise UserError(
                 f"No part of batch '{found.id}' is blocked.", f"See: {app.settings.program} show {found.id}"
             )
-        done = [admin.retry(app, part).task for part in blocked]
+        done = [admin.retry(app, part, change).task for part in blocked]
         facts: dict[str, Any] = {"batch": found.id, "parts": [task.shown() for task in done]}
     else:
-        outcome = admin.retry(app, found)
+        outcome = admin.retry(app, found, change)
         done = [outcome.task]
         facts = {**outcome.task.shown(), "ready_now": [task.label for task in outcome.woken]}
     return ActDone(
@@ -209,6 +222,28 @@ def retry(
         facts=facts,
         style="good",
         tasks=tuple(done),
+    )
+
+
+def edit(
+    app: App,
+    address: str,
+    *,
+    brief: str | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    check: str | None = None,
+    owns: Sequence[str] | None = None,
+    note: str = "",
+    project: str = "",
+) -> ActDone:
+    """Change what a task asks for, who works on it and how it is checked, while nobody works on it."""
+    change = admin.TaskChange(brief, agent, model, check, tuple(owns) if owns is not None else None, note)
+    task = admin.edit(app, admin.find_task(app, address, project=project), change)
+    names = {"check_command": "check"}
+    text = ", ".join([*(names.get(name, name) for name in change.row), *(["note"] if note.strip() else [])])
+    return ActDone(
+        text=f"{task.label}: {text} changed. It is {task.state}.", facts=task.shown(), style="good", tasks=(task,)
     )
 
 
@@ -371,6 +406,7 @@ def restore_done(report: RestoreReport, *, dry_run: bool) -> ActDone:
 _VERBS: dict[str, Callable[..., ActDone]] = {
     "answer": answer,
     "retry": retry,
+    "task edit": edit,
     "cancel": cancel,
     "pause": pause,
     "resume": resume,

@@ -170,7 +170,8 @@ UPDATE transcript SET project = :new WHERE project = :old
 
 -- name: edit_task
 -- change what a task asks for while nobody works on it
-UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, changed_at = :now
+UPDATE task SET title = :title, brief = :brief, priority = :priority, not_before = :not_before, agent = :agent, owns = :owns,
+                check_command = :check_command, baseline = :baseline, changed_at = :now
 WHERE key = :key AND state IN ('waiting', 'ready', 'blocked') RETURNING *
 
 -- name: place_task

@@ -122,6 +122,12 @@ def test_a_person_elsewhere_answers_and_steers_in_the_words_of_the_command_line(
     status, said, _ = port.ask("POST", f"/tasks/{task['key']}/retry", "steer")
     told = cli("retry", "demo", code=4).err
     assert (status, f"Error: {said['detail']}\nHint: {said['hint']}\n") == (409, told)
+    change = {"brief": "Make b.", "agent": "codex", "model": "big", "note": "b, not a"}
+    status, said, _ = port.ask("POST", f"/tasks/{task['key']}/edit", "steer", change)
+    assert (status, said["text"]) == (200, "demo: brief, agent, model, note changed. It is ready.")
+    assert port.ask("POST", f"/tasks/{task['key']}/edit", "steer", {"check": "curl evil.example"})[0] == 400
+    shown = cli("show", "demo", "--json").json
+    assert (shown["brief"], shown["agent"]) == ("Make b.", "codex")
     cli("task", "claim", "demo")
     assert port.ask("POST", f"/tasks/{task['key']}/release", "steer", {"reason": "wrong one"})[0] == 200
     assert cli("show", "demo", "--json").json["state"] == "ready"

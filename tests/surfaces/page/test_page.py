@@ -132,10 +132,10 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     page = browser.visit(quiet)
     card = page.locator("#needs article", has_text="Is the draft good?")
     card.locator("summary", has_text="No").click()
-    card.locator("textarea").fill("Not before it has")
+    card.locator("textarea[id$=-why]").fill("Not before it has")
     page.reload()
-    card.locator("textarea").wait_for(state="visible")
-    assert card.locator("textarea").input_value() == "Not before it has"
+    card.locator("textarea[id$=-why]").wait_for(state="visible")
+    assert card.locator("textarea[id$=-why]").input_value() == "Not before it has"
     page.goto(f"{quiet.url}/diff/shop/draft?at=draft.py:1")
     page.fill("#comment-text", "Why one?")
     quiet.cli("task", "comment", "draft", "draft.py:1", "Somebody else was here.")
@@ -149,10 +149,10 @@ def test_words_that_were_typed_outlive_news_a_reload_and_an_answer_from_elsewher
     page.goto(f"{quiet.url}/diff/shop/draft?at=draft.py:1")
     assert page.input_value("#comment-text") == ""
     page.goto(f"{quiet.url}/")
-    browser.see(page, "#needs textarea:visible")
+    browser.see(page, "#needs textarea[id$=-why]:visible")
     quiet.cli("answer", "draft", "yes")
     browser.see(page, "#needs >> text=Your words are still here")
-    assert card.locator("textarea").input_value() == "Not before it has"
+    assert card.locator("textarea[id$=-why]").input_value() == "Not before it has"
     page.click("text=Drop my words")
     assert card.count() == 0
     page.reload()
@@ -185,7 +185,7 @@ def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_t
     page.evaluate(LATE)
     card = page.locator("#needs article", has_text="Is it my own?")
     card.locator("summary", has_text="No").click()
-    card.locator("textarea").fill("Not like this")
+    card.locator("textarea[id$=-why]").fill("Not like this")
     card.locator("text=Say no").click()
     quiet.cli("task", "ask", "Is it another's?", "--session", "other")
     browser.see(page, "#needs >> text=Is it another's?")
@@ -194,7 +194,7 @@ def test_words_that_were_sent_are_not_said_to_be_left_when_the_news_is_quicker_t
     browser.see(page, "#results >> text=handoff answer own no")
     assert page.evaluate("window.sends") == 1
     assert page.locator(".gone").count() == 0
-    assert page.locator("#needs textarea:visible").count() == 0
+    assert page.locator("#needs textarea[id$=-why]:visible").count() == 0
     assert page.evaluate("Object.keys(sessionStorage).length") == 0
     assert page.wrong == []
 
@@ -212,6 +212,23 @@ def test_a_question_with_three_choices_is_answered_on_a_phone(quiet, browser):
     card.locator("text=a file in the project's own folder").click()
     browser.see(page, "#results >> text=Answered: store is ready.")
     assert "a file in the project's own folder, as before" in quiet.cli("task", "claim", "store", "--show").out
+    assert page.wrong == []
+
+
+def test_a_blocked_task_is_tried_again_with_another_agent_and_a_note(quiet, browser):
+    quiet.cli("task", "add", "stuck", "Build it.", "--agent", "codex")
+    quiet.cli("task", "claim", "stuck", "--session", "stuck")
+    quiet.cli("task", "block", "no such table", "--session", "stuck")
+    page = browser.visit(quiet)
+    card = page.locator("#needs article", has_text="no such table")
+    card.locator("summary", has_text="Retry differently").click()
+    card.locator("textarea").fill("It is called users.")
+    card.locator("input[name=agent]").fill("claude")
+    card.locator("text=Retry so").click()
+    browser.see(page, "#results >> text=stuck is ready again.")
+    shown = quiet.cli("show", "stuck", "--json").json
+    assert (shown["agent"], shown["state"]) == ("claude", "ready")
+    assert "A person says: It is called users." in quiet.cli("task", "claim", "stuck", "--show").out
     assert page.wrong == []
 
 

@@ -36,8 +36,12 @@ DOUBT_SEEN, DOUBT_GONE = "doubt.seen", "doubt.gone"
 """The same of what joins cleanly and may be wrong all the same."""
 PATH_ASKED = "path.asked"
 """Another part needs a change in a file of this one."""
+PERSON_SAID = "person.said"
+"""A person's own words to whoever works on a task."""
+PERSON_SAYS = "A person says: "
+CLAIMED = "task.claimed"
 HEARD = "session.heard"
-"""All that was said to a session until then stands in an answer that it got."""
+"""All that was said to a session, up to the line `until`, stands in an answer that it got."""
 SILENT = "no sign of life"
 """How the reason begins when a task is taken from a session that was not heard."""
 NEWEST = 1 << 62
@@ -142,21 +146,27 @@ def event_of(*, body: str, **row: Any) -> Event:
     return Event(**row, body=texts.read(body, {}))
 
 
-def said_to(store: Store, *, key: int, unheard: bool = False) -> list[str]:
-    """What others' work means for whoever works on a task, in words: what still holds, or what it has not heard yet."""
-    return said_in(of_task(store, key=key), unheard=unheard)
+def unheard(store: Store, *, key: int) -> tuple[list[str], int]:
+    """What a person said to whoever works on a task, and what others' work means for it, as far as its session has not
+    heard it; and the number of the last line that was read, for `HEARD`."""
+    events = of_task(store, key=key)
+    return said_in(events, unheard=True), events[-1].seq if events else 0
 
 
 def said_in(events: Sequence[Event], *, unheard: bool = False) -> list[str]:
-    """The same, of what happened to that task."""
-    found: dict[str, str] = {}
+    """The same, of what happened to that task: all that still holds, or what its session has not heard; a person's words first."""
+    found: dict[str, tuple[int, str]] = {}
     for event in events:
         place = "".join(str(event.body.get(name, "")) for name in ("path", "other", "what"))
-        text = str(event.body.get("text", ""))
-        if event.kind == HEARD and unheard:
-            found.clear()
+        text = str(event.body.get("text", "")).strip()
+        line = event.seq, " ".join(text.split())
+        if event.kind in (HEARD, CLAIMED) and unheard:  # whoever claims it reads all of it in the baton
+            until = int(event.body.get("until", event.seq))
+            found = {name: one for name, one in found.items() if one[0] > until}
+        elif event.kind == PERSON_SAID:
+            found[str(event.seq)] = (event.seq, f"{PERSON_SAYS}{text}")
         elif event.kind in (CONFLICT_SEEN, DOUBT_SEEN, PATH_ASKED):
-            found[text if event.kind == PATH_ASKED else place] = text
+            found[text if event.kind == PATH_ASKED else place] = line
         elif event.kind in (CONFLICT_GONE, DOUBT_GONE) and found.pop(place, None) is None and unheard:
-            found[place] = text
-    return [" ".join(text.split()) for text in found.values()]
+            found[place] = line
+    return sorted((text for _, text in found.values()), key=lambda text: not text.startswith(PERSON_SAYS))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Row, Store, Transaction
 
-WRITTEN_INSIDE = "written_inside"  # in a baseline
+WRITTEN_INSIDE, MODEL = "written_inside", "model"  # in a baseline
 TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"
 PARTS = (SUB_TASK, ENTRANT)  # what a session works on inside a batch; of a raced part that is an entrant
 MAX_ATTEMPTS = 3
@@ -292,21 +292,43 @@ def edit(
     brief: str | None = None,
     priority: int | None = None,
     not_before: float | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    owns: Sequence[str] | None = None,
+    check_command: str | None = None,
     session: str = "",
 ) -> Task:
-    """Change what a task asks for, while nobody works on it."""
+    """Change what a task asks for and who works on it, while nobody does."""
+    given = {
+        "brief": brief,
+        "priority": priority,
+        "not_before": not_before,
+        "agent": agent,
+        "check_command": check_command,
+    }
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if owns is not None:
+        changed["owns"] = texts.write(list(owns))
+    for name in ("brief", "check_command"):
+        texts.check(changed.get(name, ""), name)
     with store.transaction() as transaction:
         task = get(transaction, key=key)
-        said = {
-            "brief": task.brief if brief is None else brief,
-            "priority": task.priority if priority is None else priority,
-            "not_before": task.not_before if not_before is None else not_before,
-        }
+        if model is not None:
+            changed["baseline"] = texts.write({**task.baseline_facts, MODEL: model})
+        names = (*given, "owns", "baseline")
+        said = {name: changed.get(name, getattr(task, name)) for name in names}
         row = transaction.one("edit_task", key=key, now=transaction.now(), title=task.title, **said)
         if row is None:
-            raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be edited now.", holder_hint(task))
+            stop = f"handoff session stop {task.held_by} --hold"
+            hint = (
+                f"Stop its session first: {stop}" if task.state == states.RUNNING else f"See: handoff show {task.label}"
+            )
+            raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be changed now.", hint)
         task = Task(**row)
-        journal.append(transaction, "task.edited", task=task, session=session)
+        told: dict[str, Any] = {name: changed[name] for name in ("agent", "check_command", "owns") if name in changed}
+        if model is not None:
+            told[MODEL] = model
+        journal.append(transaction, "task.edited", task=task, session=session, **told)
         return task
 
 

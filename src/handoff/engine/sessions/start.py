@@ -235,7 +235,7 @@ def _order(
         owned=placement.owned,
         writable=(app.settings.home, app.settings.get("TMPDIR") or "/tmp"),  # noqa: S108 - where programs put scratch files
         sandboxed=sandboxed,
-        model=request.model,
+        model=request.model or str(task.baseline_facts.get(tasks.MODEL, "")),
         version=client.version,
         limits=request.limits,
         settings=_settings(app, client.adapter),
@@ -283,7 +283,7 @@ def _facts(
         "workspace": placement.folder,
         "started": stamp(now),
         "client_id": order.client_id,
-        "model": request.model,
+        "model": order.model,
         "state": request.state or folder,
         "began": now,
         "limits": limits._asdict(),

@@ -6,7 +6,8 @@ import json
 import os
 from collections import deque
 
-from handoff.base.errors import Refused, UserError
+from handoff.agents import catalog
+from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import addresses, forgetting, gates
@@ -25,6 +26,7 @@ from handoff.engine.tasks import claims
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.workspaces import task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
+from handoff.git.ownership.ownership import Ownership
 from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Need, Task
     from handoff.engine.app import App
     from handoff.engine.tasks.open_tab import OpenedTab
+    from handoff.store.database import Transaction
 
 _DAY = 86_400.0
 _ALL = 1_000_000
@@ -104,10 +107,74 @@ def waiting(app: App, *, project: str = "", include_ended: bool = False) -> list
     return gates.listing(app.database, project=project, state="" if include_ended else gates.OPEN)
 
 
-def retry(app: App, task: Task) -> Outcome:
-    """Let a blocked task try again; one that waits for its ground, or for a moment to come, is tried at once."""
+class TaskChange(Record):
+    """What a person changes about a task while nobody works on it; what is None stays. `note` is for the next session."""
+
+    brief: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    check: str | None = None
+    owns: tuple[str, ...] | None = None
+    note: str = ""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What of it stands in the task's row."""
+        given = {
+            "brief": self.brief,
+            "agent": self.agent,
+            "model": self.model,
+            "check_command": self.check,
+            "owns": self.owns,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _change(app: App, transaction: Transaction, task: Task, change: TaskChange) -> Task:
+    """Check it and write it; nothing is written of what cannot be."""
+    if change.agent:
+        config = home_config(app)
+        catalog.adapter(change.agent, commands=config.values["agents"], where=config.path)
+    if change.brief is not None and not change.brief.strip():
+        raise UserError("The brief is empty.", "Say what the next session must do.")
+    if change.owns:
+        Ownership.parse(change.owns)
+        if task.batch is not None:
+            raise Refused(
+                f"'{task.label}' is a part: what it owns is checked against its neighbours.",
+                f"A part asks for one more file itself: {app.settings.program} task ask --path FILE WHY",
+            )
+    if task.kind == tasks.PHASE and change.row:
+        raise Refused(
+            f"'{task.label}' is a phase of the flow '{task.scope}', which says what it does.",
+            f"Say something to its next session: {app.settings.program} retry {task.scope} --note TEXT",
+        )
+    if change.row:
+        row = change.row
+        if "brief" in row:
+            row["brief"] = app.clean(row["brief"].strip())
+        task = tasks.edit(transaction, key=task.key, session=person(app), **row)
+    if change.note.strip():
+        texts.check(change.note, "note")
+        note = app.clean(change.note.strip())
+        journal.append(transaction, journal.PERSON_SAID, task=task, session=person(app), text=note)
+    return task
+
+
+def edit(app: App, task: Task, change: TaskChange) -> Task:
+    """Change a task that waits, is ready or is blocked."""
+    if not change.row and not change.note.strip():
+        raise UsageError("Nothing was changed.", f"See: {app.settings.program} task edit --help")
     with app.database.transaction() as transaction:
-        task = tasks.get(transaction, key=task.key)
+        task = _change(app, transaction, tasks.get(transaction, key=task.key), change)
+    views.refresh_or_tell(app, task.project, f"Task {task.label} is changed")
+    return task
+
+
+def retry(app: App, task: Task, change: TaskChange = TaskChange()) -> Outcome:  # noqa: B008 - a Record never changes
+    """Let a blocked task try again, perhaps differently; one that waits for its ground, or for a moment to come, is tried at once."""
+    with app.database.transaction() as transaction:
+        task = _change(app, transaction, tasks.get(transaction, key=task.key), change)
         held = holds.try_task(transaction, key=task.key)
         waits = task.state == states.READY and (held or task.not_before > transaction.now())
         if waits:

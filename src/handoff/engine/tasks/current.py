@@ -59,11 +59,11 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
 
 def _hear(app: App, task: Task, session: str) -> None:
     """What others' work means for the caller is told once, with the answer to whatever it asked."""
-    told = journal.said_to(app.database, key=task.key, unheard=True) if not task.ended else []
+    told, until = journal.unheard(app.database, key=task.key) if not task.ended else ([], 0)
     if told:
         app.notes.extend(told)
         with app.database.transaction() as transaction:
-            journal.append(transaction, journal.HEARD, task=task, session=session)
+            journal.append(transaction, journal.HEARD, task=task, session=session, until=until)
 
 
 def _refuse_stranger(task: Task, fence: int | None, session: str) -> None:

@@ -143,7 +143,9 @@ COMMENTED = "comment.added"
 
 
 def _history(task: Task, given: Sequence[Answer], events: Sequence[Event]) -> str:
-    lines = [*map(_answered, given), comments_in_words(events), *journal.said_in(events)]
+    said = journal.said_in(events)
+    first = [one for one in said if one.startswith(journal.PERSON_SAYS)]
+    lines = [*first, *map(_answered, given), comments_in_words(events), *said[len(first) :]]
     if task.attempt > 1:
         lines.append(f"This is attempt {task.attempt} of {task.max_attempts}.")
     if task.reason and task.state in ("ready", "waiting", "running"):

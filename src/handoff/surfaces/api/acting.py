@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.surfaces.api.reading import ApiRequest
 
-_RELEASE = "task release"
+_RELEASE, _EDIT = "task release", "task edit"
 _KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
     "task": (reading.one_task, tasks.find),
     "batch": (reading.one_batch, batches.find),
@@ -51,7 +51,8 @@ def _on(kind: str, verb: str) -> Callable[[ApiRequest], Any]:
         if verb == _RELEASE:
             options = {"session": str(meant.held_by), "fence": meant.fence, **_reason(request)}
             return _perform(request, Act(verb, (name,), options, meant.project))
-        return _perform(request, Act(verb, (f"{kind}:{name}",), _reason(request), meant.project))
+        word = name if verb == _EDIT else f"{kind}:{name}"
+        return _perform(request, Act(verb, (word,), dict(request.asked), meant.project))
 
     return act
 
@@ -83,4 +84,13 @@ TASK, BATCH, FLOW = (
 )
 TASK["release"] = _on("task", _RELEASE)
 PROJECT = {word: _on_project(word) for word in ("pause", "resume")}
-TAKES_REASON = {"cancel": ("task", "batch", "flow"), "pause": ("task", "batch", "project"), "release": ("task",)}
+TASK["edit"] = _on("task", _EDIT)
+# A command to run never comes by network: the check of a task is changed in a terminal.
+_REASON, _AGAIN = ("reason",), ("note", "agent", "model")
+TAKES: dict[str, dict[str, tuple[str, ...]]] = {
+    "cancel": {"task": _REASON, "batch": _REASON, "flow": _REASON},
+    "pause": {"task": _REASON, "batch": _REASON, "project": _REASON},
+    "release": {"task": _REASON},
+    "retry": {"task": _AGAIN, "batch": _AGAIN, "flow": ("note",)},
+    "edit": {"task": ("brief", *_AGAIN)},
+}

@@ -100,6 +100,7 @@ def _acts() -> list[ApiOperation]:
     said = {
         "retry": "let it try again", "cancel": "take it back", "pause": "let nothing new be taken of it",
         "resume": "let it be taken again", "release": "take it from the session that holds it; the next one gets it as it is",
+        "edit": "change it while nobody works on it",
     }  # fmt: skip
     made = [
         ApiOperation(
@@ -111,7 +112,7 @@ def _acts() -> list[ApiOperation]:
              "project": ("/projects/{project}", acting.PROJECT)}  # fmt: skip
     for kind, (path, acts) in kinds.items():
         for word, act in acts.items():
-            body = shapes.REASON if kind in acting.TAKES_REASON.get(word, ()) else {}
+            body = {name: shapes.SAID[name] for name in acting.TAKES.get(word, {}).get(kind, ())}
             made.append(
                 ApiOperation(
                     method="POST",

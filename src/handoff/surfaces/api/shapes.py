@@ -33,7 +33,17 @@ STATE = {"state": {"type": "string", "enum": list(states.STATES)}}
 KIND = {"kind": {"type": "string", "enum": list(KINDS)}}
 HITS = {**LIMIT, "maximum": MOST_HITS}
 ANSWER: Schema = {**WORDS, "minLength": 1, "description": "yes, no, edit, or where open_ended is true any other words"}
-REASON = {"reason": {**WORDS, "description": "why, for the journal and the next session"}}
+SAID = {
+    "reason": {**WORDS, "description": "why, for the journal and the next session"},
+    "note": {**WORDS, "description": "the person's words to the next session"},
+    "brief": {**WORDS, "minLength": 1, "maxLength": 100_000, "description": "what it is to do now"},
+    "agent": {**WORDS, "maxLength": 80, "description": "which agent works on it from now on; empty is any"},
+    "model": {
+        **WORDS,
+        "maxLength": 200,
+        "description": "the model its client is to use; empty is the client's own choice",
+    },
+}
 
 
 def record(**fields: Schema) -> Schema:

@@ -228,7 +228,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "seen": ("incident seen", (), ""),
 }
 """Each button: its act, the words after the address, and the option that takes the text of the form."""
-COMMENT = "comment"
+COMMENT, AGAIN = "comment", "again"
 NEEDS_TEXT = {
     COMMENT: "Say what the next session is to mind.",
     "no": "Say why: the next session reads it.",
@@ -274,7 +274,7 @@ class Acts:
         act, text = form.get("act", ""), form.get("text", "").replace("\r\n", "\n").strip()
         project, _, name = address.partition("/")
         if (
-            act not in (*ACTS, COMMENT)
+            act not in (*ACTS, COMMENT, AGAIN)
             or not name
             or name.startswith("-")
             or (self._project and project not in ("", self._project))
@@ -286,6 +286,9 @@ class Acts:
             raise UserError("Tick the box if you mean it: nothing was changed.")
         if act == COMMENT:
             return Act("task comment", (name, form.get("place", ""), text), {"quote": form.get("quote", "")}, project)
+        if act == AGAIN:
+            given = {name: form.get(name, "").strip() for name in ("agent", "model")} | {"note": text}
+            return Act("retry", (name,), {name: value for name, value in given.items() if value}, project)
         verb, words, option = ACTS[act]
         words = (text,) if act == "say" else words
         return Act(verb, (name, *words), {option: text} if option and text else {}, project)

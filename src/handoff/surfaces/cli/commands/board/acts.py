@@ -309,7 +309,19 @@ def _filter(app: Surface) -> None:
     app.state.prompt = LinePrompt("Show only lines with:", done, app.state.filter)
 
 
-def _command(app: Surface) -> None:
+def _again(app: Surface, item: OverviewItem) -> None:
+    if item.look != "blocked":
+        app.state.tell("Nothing to retry here: it is not blocked.", "warn")
+        return
+    act = _retried(app, item)
+    _command(app, f"{act.line('handoff').partition(' ')[2]} --note '" if act else "")
+
+
+def _change(app: Surface, item: OverviewItem) -> None:
+    _command(app, f"{_act(app, item, 'task edit').line('handoff').partition(' ')[2]} '")
+
+
+def _command(app: Surface, begun: str = "") -> None:
     def done(text: str) -> None:
         try:
             words = shlex.split(text)
@@ -319,7 +331,7 @@ def _command(app: Surface) -> None:
         if words:
             app.run_command(words, page=text)
 
-    app.state.prompt = LinePrompt(f"{app.state.feed.app.settings.program}", done)
+    app.state.prompt = LinePrompt(f"{app.state.feed.app.settings.program}", done, begun)
 
 
 def _keys(app: Surface) -> None:
@@ -361,6 +373,8 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "open": _open,
     "answer": _answer,
     "retry": _retry,
+    "again": _with_task(_again),
+    "change": _with_task(_change),
     "retry_all": _retry_all,
     "pause": _with_task(_pause),
     "log": _with_task(_log),

@@ -22,6 +22,8 @@ KEYS = (
     BoardKey("enter", "open", "open", "open what is chosen: a gate, an agent's words, or the task with its history"),
     BoardKey("a", "answer", "answer", "answer a gate: see the question, checks, weakened tests and the diff first"),
     BoardKey("r", "retry", "retry", "let what is blocked or held try again"),
+    BoardKey("m", "again", "", "retry differently: with your words, another agent or model"),
+    BoardKey("E", "change", "", "change a task that nobody works on: its brief, agent, model or check"),
     BoardKey("R", "retry_all", "", "the same for everything that is blocked for the same cause"),
     BoardKey("p", "pause", "pause", "let a task wait, or go on: nothing that runs is stopped"),
     BoardKey("l", "log", "log", "what its agent says, followed while you are at the end"),

@@ -116,7 +116,7 @@ def _edited(ctx: Context, text: str) -> str:
         code = pass_through([*shlex.split(editor), path], environment=ctx.settings.environment)
         changed = read_source(path)
     if code or not changed.strip():
-        raise UserError("The editor left no text; the gate is as it was.", "Run the command again.")
+        raise UserError("The editor left no text: nothing was changed.", "Run the command again.")
     return changed
 
 
@@ -212,15 +212,53 @@ def _cancel(ctx: Context, arguments: argparse.Namespace) -> int:
     return ctx.out.done(acts.cancel(ctx.app, **pick(arguments, "address reason project")))
 
 
+def _who_and_how(parser: Parser) -> None:
+    option(parser, "--agent NAME", "another agent than before: see `handoff agent list`; '' is any", None)
+    option(parser, "--model NAME", "the model its client is to use; '' is the client's own choice", None)
+    option(parser, "--check COMMAND", "another check; '' is none", None)
+
+
+EDIT_EXAMPLES = """examples:
+  handoff task edit login 'Build the login form, without a captcha.'
+  handoff task edit login --agent codex --note 'the table is called users'
+  handoff task edit login --edit              the brief in your editor
+"""
+
+
+def _edit_arguments(parser: Parser) -> None:
+    parser.add_argument("address", metavar="TASK", help="the task, as its id or BATCH/PART; nobody works on it now")
+    parser.add_argument("brief", nargs="?", metavar="BRIEF", help="what it is to do now (- is standard input)")
+    flag(parser, "--edit", "change the brief in your editor (env: VISUAL, EDITOR)")
+    option(parser, "--note TEXT", "your words to the next session; they stand first in what it reads")
+    option(
+        parser, "--owns PATH", "what it may change, in place of what it owned (may be repeated)", None, action="append"
+    )
+    _who_and_how(parser)
+    project_option(parser)
+
+
+def _edit_task(ctx: Context, arguments: argparse.Namespace) -> int:
+    asked = pick(arguments, "brief note owns agent model check project")
+    if asked["brief"] == "-":
+        asked["brief"] = read_source("-")
+    if arguments.edit:
+        task = admin.find_task(ctx.app, arguments.address, project=arguments.project)
+        asked["brief"] = _edited(ctx, asked["brief"] or task.brief)
+    return ctx.out.done(acts.edit(ctx.app, arguments.address, **asked))
+
+
 def _retry_arguments(parser: Parser) -> None:
     address_arguments(parser)
-    option(parser, "--note TEXT", "a flow: what the next session is told")
+    option(parser, "--note TEXT", "your words to the next session; they stand first in what it reads")
+    _who_and_how(parser)
     option(parser, "--phase PHASE", "a flow: go back to this phase")
     option(parser, "--max-cycles N", "a flow: allow so many cycles in all", 0)
 
 
 def _retry(ctx: Context, arguments: argparse.Namespace) -> int:
-    return ctx.out.done(acts.retry(ctx.app, **pick(arguments, "address note phase max_cycles project")))
+    return ctx.out.done(
+        acts.retry(ctx.app, **pick(arguments, "address note agent model check phase max_cycles project"))
+    )
 
 
 COMMANDS = {
@@ -230,6 +268,7 @@ COMMANDS = {
     "retry": Command(_retry_arguments, _retry),
     "gate list": Command(_gates_arguments, _gates),
     "gate show": Command(_gate_arguments, _gate),
+    "task edit": Command(_edit_arguments, _edit_task, epilog=EDIT_EXAMPLES),
     "task comment": Command(_comment_arguments, _comment, epilog=COMMENT_EXAMPLES),
     "answer": Command(_answer_arguments, _answer, epilog=EXAMPLES),
 }

@@ -85,16 +85,16 @@ def show_task(ctx: Context, task: Task) -> None:
     for need in found.needs:
         say(f"  after {need.id}: {need.state}")
     if found.gate is not None and found.gate.state == "open":
-        say(
-            f"  asks: {found.gate.asked}  ({ctx.settings.program} answer {task.label} yes, or no REASON)",
-            "warn",
-        )
+        say(f"  asks: {found.gate.asked}  ({ctx.settings.program} {found.gate.command(task.label)})", "warn")
         ctx.out.lines(*(f"    {line}" for line in found.gate.question.splitlines()[1:]))
     if task.patterns:
         more = len(task.patterns) - _SHOWN
         say(f"  owns: {', '.join(task.patterns[:_SHOWN])}" + (f" and {more} more" if more > 0 else ""))
     if found.labels:
         say(f"  runs on a host with: {', '.join(found.labels)}")
+    model = task.baseline_facts.get("model", "")
+    if task.agent or model:
+        say(f"  agent: {task.agent or 'any'}" + (f", model {model}" if model else ""))
     if task.check_command:
         say(f"  check: {task.check_command}")
     say(f"  workspace: {task.workspace}")
