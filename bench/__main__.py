@@ -26,8 +26,9 @@ of the same interpreter, measured in the same run, so that the figure means the 
 def measurements() -> list[str]:
     """The modules beside this one that offer `rows()`."""
     here = os.path.dirname(os.path.abspath(__file__))
-    names = sorted(name.removesuffix(".py") for name in os.listdir(here) if name.endswith(".py"))
-    return [name for name in names if not name.startswith("_")]
+    packages = [name for name in os.listdir(here) if os.path.isfile(os.path.join(here, name, "__init__.py"))]
+    names = [name.removesuffix(".py") for name in os.listdir(here) if name.endswith(".py")]
+    return sorted(name for name in (*names, *packages) if not name.startswith("_"))
 
 
 def facts() -> list[str]:
