@@ -90,7 +90,7 @@ class Watch:
             path, mode, flags = arguments
             writes = flags & _WRITING if isinstance(flags, int) else bool(set(mode or "") & set("wax+"))
             told = self.outside(event, path, None, flags if isinstance(flags, int) else 0) if writes else ""
-        elif event in _ACTS:
+        elif event in _ACTS and not _only_reads(event, arguments):
             for path, folder in _ACTS[event]:
                 told = told or self.outside(event, arguments[path], arguments[folder] if folder >= 0 else None)
             if event == "os.symlink" and not told:
@@ -153,6 +153,11 @@ class Watch:
             if value and not self.ours(place := os.path.realpath(value)) and not place.startswith("/proc/"):
                 return f"{event}: {arguments[0]} is told {name}={value}"
         return "" if environment.get("HOME") else f"{event}: {arguments[0]} is told no HOME"
+
+
+def _only_reads(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a database is opened by an address that forbids every change."""
+    return event == "sqlite3.connect" and str(arguments[0]).startswith("file:") and "?mode=ro" in str(arguments[0])
 
 
 def _is_path(address: Any) -> bool:

@@ -10,6 +10,7 @@ import stat
 from glob import escape, iglob
 
 from handoff.agents.contract import Usage, number, parse_line
+from handoff.agents.history.stores.table import store_root
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-_PLACES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "claude": ("CLAUDE_CONFIG_DIR", ".claude", ("projects/*/{id}.jsonl", "projects/*/{id}/subagents/*.jsonl")),
-    "codex": ("CODEX_HOME", ".codex", ("sessions/*/*/*/rollout-*{id}*.jsonl",)),
-    "gemini": ("GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*-{short}*.jsonl",)),
-    "copilot": ("COPILOT_HOME", ".copilot", ("session-state/{id}/events.jsonl",)),
+_FILES = {
+    "claude": ("projects/*/{id}.jsonl", "projects/*/{id}/subagents/*.jsonl"),
+    "codex": ("sessions/*/*/*/rollout-*{id}*.jsonl",),
+    "gemini": ("tmp/*/chats/session-*-{short}*.jsonl",),
+    "copilot": ("session-state/{id}/events.jsonl",),
 }
-"""By client: the variable that moves its folder, that folder below the home, and the files of a conversation there."""
+"""By client: the files of a conversation in its store."""
 _SIGNS = (b'"usage"', b'"token_count"', b'"turn_context"', b'"tokens"')
 _CHUNK = 1 << 20
 _LONGEST = 1 << 26
@@ -33,12 +34,8 @@ _MILLISECONDS = 1000
 
 def places(client: str, environment: Mapping[str, str]) -> list[str]:
     """The files in which a client keeps its conversation, as patterns; none for a client that is not known to keep one."""
-    if client not in _PLACES:
-        return []
-    variable, folder, files = _PLACES[client]
-    home = environment.get("HOME") or os.path.expanduser("~")
-    root = environment.get(variable) or os.path.join(home, folder)
-    return [os.path.join(escape(root), file) for file in files]
+    root = store_root(client, environment) if client in _FILES else ""
+    return [os.path.join(escape(root), file) for file in _FILES.get(client, ())]
 
 
 class RecordReader:

@@ -16,19 +16,19 @@ TOKEN = "ghp_" + "a" * 36
 
 
 def said(text, kind=form.SAY, at=0.0):
-    return HistoryEntry(form.PERSON, kind, text=text, at=at)
+    return HistoryEntry(kind, form.PERSON, text=text, at=at)
 
 
 def answered(text, at=0.0):
-    return HistoryEntry(form.ASSISTANT, form.SAY, text=text, at=at)
+    return HistoryEntry(form.SAY, form.ASSISTANT, text=text, at=at)
 
 
 def ran(command, code=0, text="", at=0.0):
-    return HistoryEntry(form.TOOL, form.SHELL, command=command, exit=code, text=text, at=at)
+    return HistoryEntry(form.SHELL, form.TOOL, command=command, exit=code, text=text, at=at)
 
 
 def edited(path, how=form.CHANGED, old="", new="", ok=None, text=""):
-    return HistoryEntry(form.TOOL, form.FILE, path=path, how=how, old=old, new=new, ok=ok, text=text)
+    return HistoryEntry(form.FILE, form.TOOL, path=path, how=how, old=old, new=new, ok=ok, text=text)
 
 
 def texts(found):
@@ -90,7 +90,7 @@ def test_dead_ends_are_edits_taken_back_failed_edits_refused_calls_and_lines_tha
             ran("git restore a.py"),
             ran("make", 2),
             ran("make", 2),
-            HistoryEntry(form.PERSON, form.REFUSED, command="rm -rf build"),
+            HistoryEntry(form.REFUSED, form.PERSON, command="rm -rf build"),
             answered("Caching by id does not work. I will read it each time."),
         ]
     )
@@ -126,17 +126,17 @@ def test_decisions_the_next_action_and_the_last_words_are_found_by_their_form():
 def test_plan_model_tokens_cost_branch_open_calls_and_unread_rows_are_told():
     known = facts(
         [
-            HistoryEntry(form.CLIENT, form.META, model="m1", branch="main", commit="abc"),
-            HistoryEntry(form.CLIENT, form.META, model="m2", branch="cart", commit="def"),
-            HistoryEntry(form.CLIENT, form.PLAN, todo=(TodoItem("one"),)),
-            HistoryEntry(form.CLIENT, form.PLAN, todo=(TodoItem("one", form.DONE), TodoItem("two"))),
-            HistoryEntry(form.CLIENT, form.USAGE, tokens=10, cost=0.5),
-            HistoryEntry(form.CLIENT, form.USAGE, tokens=5),
-            HistoryEntry(form.CLIENT, form.COMPACTION, text="so far"),
-            HistoryEntry(form.CLIENT, form.UNREAD, text="novelty"),
-            HistoryEntry(form.CLIENT, form.UNREAD, text="novelty"),
-            HistoryEntry(form.ASSISTANT, form.OPEN, command="sleep 60"),
-            HistoryEntry(form.CLIENT, form.ERROR, text="usage limit reached"),
+            HistoryEntry(form.META, form.CLIENT, model="m1", branch="main", commit="abc"),
+            HistoryEntry(form.META, form.CLIENT, model="m2", branch="cart", commit="def"),
+            HistoryEntry(form.PLAN, form.CLIENT, todo=(TodoItem("one"),)),
+            HistoryEntry(form.PLAN, form.CLIENT, todo=(TodoItem("one", form.DONE), TodoItem("two"))),
+            HistoryEntry(form.USAGE, form.CLIENT, tokens=10, cost=0.5),
+            HistoryEntry(form.USAGE, form.CLIENT, tokens=5),
+            HistoryEntry(form.COMPACTION, form.CLIENT, text="so far"),
+            HistoryEntry(form.UNREAD, form.CLIENT, text="novelty"),
+            HistoryEntry(form.UNREAD, form.CLIENT, text="novelty"),
+            HistoryEntry(form.OPEN, form.ASSISTANT, command="sleep 60"),
+            HistoryEntry(form.ERROR, form.CLIENT, text="usage limit reached"),
         ]
     )
     assert (known.model, known.branch, known.base, known.tokens, known.cost) == ("m2", "cart", "abc", 15, 0.5)
@@ -154,10 +154,10 @@ def test_no_secret_is_kept_wherever_it_stands_not_even_where_a_cut_would_halve_i
             answered(f"I used {TOKEN} because it was there. Next: hide hunter22222."),
             ran(f"API_TOKEN=abc curl -H {TOKEN}", 1, f"{TOKEN} refused"),
             edited(f"{TOKEN}.py"),
-            HistoryEntry(form.CLIENT, form.PLAN, todo=(TodoItem(TOKEN),)),
-            HistoryEntry(form.CLIENT, form.COMPACTION, text=TOKEN),
-            HistoryEntry(form.ASSISTANT, form.OPEN, command=f"echo {TOKEN}"),
-            HistoryEntry(form.CLIENT, form.ERROR, text=f"bad key {TOKEN}"),
+            HistoryEntry(form.PLAN, form.CLIENT, todo=(TodoItem(TOKEN),)),
+            HistoryEntry(form.COMPACTION, form.CLIENT, text=TOKEN),
+            HistoryEntry(form.OPEN, form.ASSISTANT, command=f"echo {TOKEN}"),
+            HistoryEntry(form.ERROR, form.CLIENT, text=f"bad key {TOKEN}"),
         ],
         secrets=("hunter22222",),
     )
@@ -177,8 +177,8 @@ def test_what_a_command_line_gives_to_a_secret_is_masked_and_other_words_stay():
 
 def test_a_session_without_end_is_read_in_bounded_memory():
     def endless():
-        for number in range(20_000):
-            yield said(f"{number} " + "word " * 20)
+        for number in range(4_000):
+            yield said(f"{number} " + "word " * 60)
             yield ran(f"run {number}", 1, "x" * 500)
             yield edited(f"f{number}.py", old=str(number), new="y" * 100)
             yield answered(f"{number} does not work because of {number}")
@@ -189,8 +189,8 @@ def test_a_session_without_end_is_read_in_bounded_memory():
     tracemalloc.stop()
     assert peak < 20_000_000
     assert known.instructions[0].text.startswith("0 ")
-    assert known.instructions[-1].text.startswith("19999 ")
-    assert known.left_out + len(known.instructions) == 20_000
+    assert known.instructions[-1].text.startswith("3999 ")
+    assert known.left_out + len(known.instructions) == 4_000
 
 
 @pytest.mark.parametrize(

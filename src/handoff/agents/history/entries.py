@@ -10,6 +10,7 @@ PERSON, ASSISTANT, TOOL, CLIENT = "user", "assistant", "tool", "client"
 SAY = "say"  # words: the person's, or the model's
 STEER = "steer"  # the person's words while the model was at work
 REFUSED = "refused"  # a call that the person did not allow
+DEAD = "dead"  # a way that was given up; `text` says which
 SHELL = "shell"  # a command that has run
 FILE = "file"  # a file that was added, changed, deleted or moved; `how` says which
 PLAN = "todo"  # the whole to-do list as it stands from here on
@@ -39,8 +40,9 @@ class TodoItem(Record):
 class HistoryEntry(Record):
     """One thing that happened; a field that a kind does not need is empty."""
 
-    role: str
     kind: str
+    role: str = CLIENT
+    """Whose words they are; where nothing was said it does not matter."""
     text: str = ""
     """Words, or the output of a command or tool."""
     path: str = ""

@@ -20,6 +20,8 @@ WORDS, WORDS_IN_ALL = 20_000, 400_000
 """The longest instruction that is kept as a whole, and all of them together (characters)."""
 STATEMENT, STATEMENTS = 1_500, 200
 FILES, ENDS, OPEN_CALLS = 1_000, 100, 50
+RAW = 8_000
+"""So much of any other text is held until the end: more than is kept, so that no secret is halved before it is taken out."""
 
 _RULE = (
     r"(?i)\b(?:never|always|do not|don't|must|mustn't|must not|only|without|keep|no new|avoid|make sure|should not|shouldn't|forbidden"
@@ -35,7 +37,7 @@ _DEAD = (
     r"|\bno(?:t a)? (?:use|good)\b.{0,20}$|\bgave up\b|\bgiving up\b|\b(?:reverted|took back|rolled back|undid)\b|\bwas a mistake\b"
 )
 _SENTENCE = r"(?<=[.!?])\s+(?=[A-Z`\"'(])|\n+"
-_TAKEN_BACK = r"\bgit (?:restore|reset|revert|stash|checkout (?:--|HEAD|\.))(?:\s|$)"
+_TAKEN_BACK = r"\bgit (?:restore|reset|revert|stash(?! list| show)|checkout (?:--|HEAD|\.))(?:\s|$)"
 
 
 class Utterance(Record):
@@ -149,18 +151,13 @@ class FactCollector:
         elif entry.kind in _TAKERS:
             _TAKERS[entry.kind](self, entry)
 
-    def _clean(self, text: str, limit: int, *, end: bool = False) -> str:
-        return clean(text, limit, self._secrets, end=end)
-
     def _note_meta(self, entry: HistoryEntry) -> None:
-        for name, value in (("model", entry.model), ("branch", entry.branch)):
-            if value:
-                self._meta[name] = self._clean(value, 200)
-        if entry.commit and not self._meta["base"]:
-            self._meta["base"] = self._clean(entry.commit, 80)
+        self._meta["model"] = entry.model or self._meta["model"]
+        self._meta["branch"] = entry.branch or self._meta["branch"]
+        self._meta["base"] = self._meta["base"] or entry.commit
 
     def _hear(self, entry: HistoryEntry) -> None:
-        text = self._clean(entry.text, WORDS)
+        text = entry.text.strip()[: WORDS * 2]
         if not text:
             return
         self._ended = ""
@@ -177,42 +174,36 @@ class FactCollector:
             del self._rules[next(iter(self._rules))]
 
     def _listen(self, entry: HistoryEntry) -> None:
-        text = self._clean(entry.text, STATEMENT * 4)
+        text = entry.text.strip()[-RAW:]
         if not text:
             return
         self._ended = ""
-        self._statements.append(Utterance(self._clean(text, STATEMENT, end=True), entry.at))
+        self._statements.append(Utterance(text, entry.at))
         lines = sentences(text)
         for index, sentence in enumerate(lines):
-            said = Utterance(self._clean(sentence, 400), entry.at)
             if re.search(_NEXT, sentence) or re.search(_I_WILL_NEXT, sentence):
                 listed = [line for line in lines[index + 1 : index + 4] if line[:1] in "-*•123"]
-                long = " ".join([sentence, *listed]) if sentence.endswith(":") else sentence
-                self._next = Utterance(self._clean(long, 600), entry.at)
+                self._next = Utterance(" ".join([sentence, *listed]) if sentence.endswith(":") else sentence, entry.at)
             elif re.search(_DEAD, sentence):
-                self._ends.append(said)
+                self._ends.append(Utterance(sentence, entry.at))
             elif re.search(_DECIDED, sentence):
-                self._decisions.append(said)
+                self._decisions.append(Utterance(sentence, entry.at))
 
     def _run(self, entry: HistoryEntry) -> None:
-        command = self._clean(entry.command, 1_000)
+        command = entry.command.strip()[:RAW]
         if not command:
             return
         self._ended = ""
-        self._runs.add(command, entry, self._clean(entry.text[-16_000:], 4_000, end=True))
-        if (
-            re.search(_TAKEN_BACK, command)
-            and entry.ok is not False
-            and not re.search(r"git stash (?:list|show)", command)
-        ):
-            self._ends.append(Utterance(f"Work was taken back: {self._clean(command, 200)}", entry.at))
+        self._runs.add(command, entry)
+        if "git " in command and entry.ok is not False and re.search(_TAKEN_BACK, command):
+            self._ends.append(Utterance(f"Work was taken back: {command}", entry.at))
 
     def _touch(self, entry: HistoryEntry) -> None:
-        path = self._clean(entry.path, 400)
+        path = entry.path[:RAW]
         if not path:
             return
         if entry.ok is False:
-            self._ends.append(Utterance(f"An edit of {path} failed: {self._clean(entry.text, 200)}", entry.at))
+            self._ends.append(Utterance(f"An edit of {path} failed: {entry.text[:RAW]}", entry.at))
             return
         before, old, new = self._files.pop(path, None), hash(entry.old), hash(entry.new)
         how = entry.how or form.CHANGED
@@ -231,24 +222,27 @@ class FactCollector:
                 del self._edits[next(iter(self._edits))]
 
     def _plan(self, entry: HistoryEntry) -> None:
-        self._todo = tuple(TodoItem(self._clean(one.text, 400), one.state) for one in entry.todo[:200])
+        self._todo = entry.todo[:STATEMENTS]
 
     def _refuse(self, entry: HistoryEntry) -> None:
-        what = self._clean(entry.command or entry.path or entry.text, 300)
+        what = (entry.command or entry.path or entry.text)[:RAW]
         self._ends.append(Utterance(f"The person did not allow: {what}", entry.at))
 
+    def _give_up(self, entry: HistoryEntry) -> None:
+        self._ends.append(Utterance(entry.text[:RAW], entry.at))
+
     def _end(self, entry: HistoryEntry) -> None:
-        self._ended = self._clean(entry.text, 400)
+        self._ended = entry.text[:RAW]
 
     def _send(self, entry: HistoryEntry) -> None:
-        self._agents.append(self._clean(entry.text, 200))
+        self._agents.append(entry.text[:RAW])
 
     def _leave(self, entry: HistoryEntry) -> None:
-        self._open.append(self._clean(entry.command or entry.path or entry.text, 300))
+        self._open.append((entry.command or entry.path or entry.text)[:RAW])
 
     def _compact(self, entry: HistoryEntry) -> None:
         self._compactions += 1
-        self._summary = self._clean(entry.text, 6_000) or self._summary
+        self._summary = entry.text[: RAW * 2] or self._summary
 
     def _count(self, entry: HistoryEntry) -> None:
         if entry.how == form.TOTAL:
@@ -257,43 +251,48 @@ class FactCollector:
             self._tokens, self._cost = self._tokens + entry.tokens, self._cost + entry.cost
 
     def _pass_by(self, entry: HistoryEntry) -> None:
-        kind = self._clean(entry.text, 80) or "?"
+        kind = entry.text[:RAW] or "?"
         if kind in self._unread or len(self._unread) < ENDS:
             self._unread[kind] = self._unread.get(kind, 0) + 1
 
     def facts(self) -> HistoryFacts:
-        """What is known so far."""
-        runs, red, stayed = self._runs.result()
-        ends = [
-            *self._ends,
-            *(Utterance(f"`{run.command}` was red {run.reds} times and never green since.", run.at) for run in stayed),
-        ]
-        last = self._statements[-1] if self._statements else None
+        """What is known so far; here every text passes the redaction, and nothing leaves but by here."""
+
+        def cleaned(text: str, limit: int = 400, *, end: bool = False) -> str:
+            return clean(text, limit, self._secrets, end=end)
+
+        def told(said: Iterable[Utterance], limit: int = 400, *, end: bool = False) -> tuple[Utterance, ...]:
+            return tuple(Utterance(cleaned(one.text, limit, end=end), one.at, one.how) for one in said)
+
+        runs, red = self._runs.result(cleaned)
+        stayed = [run for run in red if run.reds > 1]
+        ends = [Utterance(f"`{run.command}` was red {run.reds} times and never green since.", run.at) for run in stayed]
+        statements = told(self._statements, STATEMENT, end=True)
         return HistoryFacts(
-            instructions=tuple(self._said),
-            rules=tuple(self._rules.values()),
-            todo=self._todo,
-            files=tuple(self._files.values()),
+            instructions=told(self._said, WORDS),
+            rules=told(self._rules.values(), STATEMENT),
+            todo=tuple(TodoItem(cleaned(one.text), one.state) for one in self._todo),
+            files=tuple(TouchedFile(cleaned(one.path), one.how, one.at) for one in self._files.values()),
             runs=runs,
             red=red,
-            dead_ends=_distinct(ends),
-            decisions=_distinct(self._decisions),
-            next_action=self._next,
-            statements=tuple(self._statements),
-            last_words=last,
-            open_calls=tuple(self._open),
-            agents=tuple(self._agents),
-            ended=self._ended,
-            summary=self._summary,
+            dead_ends=_distinct([*told(self._ends), *ends]),
+            decisions=_distinct(told(self._decisions)),
+            next_action=next(iter(told([self._next], 600)), None) if self._next else None,
+            statements=statements,
+            last_words=statements[-1] if statements else None,
+            open_calls=tuple(cleaned(one) for one in self._open),
+            agents=tuple(cleaned(one, 200) for one in self._agents),
+            ended=cleaned(self._ended),
+            summary=cleaned(self._summary, 6_000),
             compactions=self._compactions,
-            model=self._meta["model"],
+            model=cleaned(self._meta["model"]),
             tokens=self._tokens,
             cost=self._cost,
-            branch=self._meta["branch"],
-            base=self._meta["base"],
+            branch=cleaned(self._meta["branch"]),
+            base=cleaned(self._meta["base"]),
             began=self._began,
             at=self._at,
-            unread=tuple(self._unread.items()),
+            unread=tuple((cleaned(kind, 80), count) for kind, count in self._unread.items()),
             left_out=self._left_out,
         )
 
@@ -303,6 +302,7 @@ _TAKERS = {
     form.FILE: FactCollector._touch,  # noqa: SLF001 - the class's own table
     form.PLAN: FactCollector._plan,  # noqa: SLF001 - the class's own table
     form.REFUSED: FactCollector._refuse,  # noqa: SLF001 - the class's own table
+    form.DEAD: FactCollector._give_up,  # noqa: SLF001 - the class's own table
     form.ERROR: FactCollector._end,  # noqa: SLF001 - the class's own table
     form.STOP: FactCollector._end,  # noqa: SLF001 - the class's own table
     form.AGENT: FactCollector._send,  # noqa: SLF001 - the class's own table

@@ -8,9 +8,11 @@ import re
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from handoff.agents.history.entries import HistoryEntry
 
-LINES, FAILING, TAIL = 300, 20, 1_200
+LINES, FAILING, TAIL, RAW = 300, 20, 1_200, 8_000
 _FAILING = (
     r"(?m)^(?:FAILED (\S+::\S+).*|ERROR (\S+(?:::\S+|\.py)).*|(?:FAIL|ERROR): (.+)|FAIL\s+(\S+)|\s*--- FAIL: (\S+).*|\s*not ok \d+ -? ?(.+)"
     r"|test (\S+) \.\.\. FAILED|(error\[E\d+\]: .+)|\s*[✖✕×✗] (.+?)(?: \(?\d[\d.]* ?m?s\)?)?|\s+● (.+))\s*$"
@@ -71,12 +73,12 @@ def program_of(command: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(word for word in rest if not word.startswith("-"))
 
 
-def _covers(green: tuple[str, ...], red: CommandRun, red_at: tuple[str, ...]) -> bool:
-    """Whether a green run of the same program looked at all that was red."""
-    if not green or green == red_at:
+def _covers(later: tuple[str, ...], red: CommandRun, red_at: tuple[str, ...]) -> bool:
+    """Whether a later run of the same program looked at all that was red: then its result counts."""
+    if not later or later == red_at:
         return True
     wanted = red_at or red.failing
-    return bool(wanted) and all(any(one.startswith(at) or (at in one) for at in green) for one in wanted)
+    return bool(wanted) and all(any(one.startswith(at) or (at in one) for at in later) for one in wanted)
 
 
 class RunLog:
@@ -85,8 +87,8 @@ class RunLog:
     def __init__(self) -> None:
         self._runs: dict[str, CommandRun] = {}
 
-    def add(self, command: str, entry: HistoryEntry, output: str) -> None:
-        """One run more; `command` and `output` hold no secrets any more."""
+    def add(self, command: str, entry: HistoryEntry) -> None:
+        """One run more, as it was."""
         before = self._runs.pop(command, None)
         ok = entry.ok if entry.exit is None else entry.exit == 0
         reds = 0 if ok or not before else before.reds
@@ -94,8 +96,7 @@ class RunLog:
             command=command,
             exit=entry.exit,
             ok=ok,
-            tail=output[-TAIL:],
-            failing=failing_tests(output) if ok is False else (),
+            tail=entry.text[-RAW:],
             at=entry.at,
             times=before.times + 1 if before else 1,
             reds=reds + 1 if ok is False else reds,
@@ -103,18 +104,27 @@ class RunLog:
         while len(self._runs) > LINES:
             del self._runs[next(iter(self._runs))]
 
-    def result(self) -> tuple[tuple[CommandRun, ...], tuple[CommandRun, ...], tuple[CommandRun, ...]]:
-        """All runs; those that are red now; those of them that were red more than once."""
-        runs = tuple(self._runs.values())
+    def result(self, cleaned: Callable[..., str]) -> tuple[tuple[CommandRun, ...], tuple[CommandRun, ...]]:
+        """All runs without secrets, and those of them that are red now."""
+        runs = tuple(
+            run._replace(
+                command=cleaned(run.command, 1_000),
+                tail=cleaned(run.tail, TAIL, end=True),
+                failing=failing_tests(cleaned(run.tail, RAW)) if run.ok is False else (),
+            )
+            for run in self._runs.values()
+        )
         pointed = [program_of(run.command) for run in runs]
         red = tuple(
             run
             for index, run in enumerate(runs)
             if run.ok is False
             and not any(
-                later.ok and pointed[at][0] == pointed[index][0] and _covers(pointed[at][1], run, pointed[index][1])
+                later.ok is not None
+                and pointed[at][0] == pointed[index][0]
+                and _covers(pointed[at][1], run, pointed[index][1])
                 for at, later in enumerate(runs)
                 if at > index
             )
         )
-        return runs, red, tuple(run for run in red if run.reds > 1)
+        return runs, red

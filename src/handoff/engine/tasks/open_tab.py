@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from handoff.agents.by_hand import BY_HAND, WORDS
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.markdown import fill
 from handoff.base.process import find, launch, run
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
 
 AUTO, URI, TMUX, TERMINAL, CLIPBOARD, PRINT = _WAYS = ("auto", "uri", "tmux", "terminal", "clipboard", "print")
 WAYS = (*_WAYS, *(one.name for one in (*EDITORS, *TERMINALS)))
-_AGENT_COMMANDS = {
-    "claude": ["claude", "{prompt}"],
-    "codex": ["codex", "{prompt}"],
-    "gemini": ["gemini", "--prompt-interactive", "{prompt}"],
-    "opencode": ["opencode", "--prompt", "{prompt}"],
-}
 _SECONDS = 20.0
 
 
@@ -151,8 +146,9 @@ def _agent_words(app: App, config: Config, agent: str) -> list[str]:
     """The program a window runs: the one in the settings, else a known agent that is installed."""
     if config.texts("agent_command"):
         return config.texts("agent_command")
-    names = [agent] if agent else list(_AGENT_COMMANDS)
-    return next((_AGENT_COMMANDS[name] for name in names if name in _AGENT_COMMANDS and _has(app, name)), [])
+    names = [agent] if agent else list(BY_HAND)
+    found = (list(BY_HAND[name].first) for name in names if name in BY_HAND and _has(app, BY_HAND[name].first[0]))
+    return [word for word in next(found, []) if word != WORDS]
 
 
 def _agent_command(app: App, config: Config, job: Job) -> list[str]:

@@ -71,7 +71,10 @@ def _session_arguments(parser: Parser) -> None:
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
     text = "List the sessions at work in this project: those that hold a task, and those handoff has started."
-    project_option(parser.verb("list", "list the sessions that run", text), every=True)
+    shown = parser.verb("list", "list the sessions that run", text)
+    project_option(shown, every=True)
+    text = "the sessions of this folder in the clients' own stores instead, also those that never heard of handoff"
+    flag(shown, "--clients", text)
 
 
 def _limit_arguments(parser: Parser) -> None:
@@ -251,7 +254,26 @@ def _log(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
+def _list_clients(ctx: Context) -> int:
+    """What `take` can take: client, id, age, state and how the person began."""
+    from handoff.engine.sessions import take
+
+    now = ctx.app.clock.now()
+    found = take.sessions_here(ctx.app)
+    ctx.out.data([take.list_row(session, now=now) for session in found])
+    for session in found:
+        words = f"  {session.words[:80]}" if session.words else ""
+        ctx.out.line(
+            f"{session.client:<9} {session.id}  {age(now - session.at)} ago, {session.trouble or session.state}{words}"
+        )
+    if not found:
+        ctx.out.line("No client has a session of this folder.")
+    return 0
+
+
 def _list(ctx: Context, arguments: Namespace) -> int:
+    if arguments.clients:
+        return _list_clients(ctx)
     now = ctx.app.clock.now()
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     rows = transcripts.running(ctx.app, project=project)

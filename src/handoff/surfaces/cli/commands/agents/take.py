@@ -1,0 +1,153 @@
+"""`handoff take`: the newest session of this folder, in any client's own store, handed on."""
+
+from __future__ import annotations
+
+import os
+
+from handoff.agents.by_hand import BY_HAND
+from handoff.agents.history.handover import TOKENS
+from handoff.base.errors import UsageError
+from handoff.base.markdown import number_of, shell_line
+from handoff.base.record import TYPE_CHECKING
+from handoff.engine.sessions import take
+from handoff.surfaces.cli.command import Command, flag, option, optional_word
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from handoff.engine.sessions.take import Start, TakenSession
+    from handoff.surfaces.cli.command import Context, Parser
+
+_EPILOG = "Nothing is written, unless --feature NAME or --task ID keeps it: neither to the repository nor to the client's store. Which sessions there are: handoff session list --clients"
+_PLACES = ("terminal", "tmux")
+
+
+def _arguments(parser: Parser) -> None:
+    optional_word(
+        parser,
+        "what",
+        "WHAT",
+        "a client, or a session of one by its id or the beginning of it; the newest of this folder without it",
+    )
+    option(
+        parser,
+        "--to AGENT",
+        "start this client with the text as its first prompt; the same client goes on with its own session",
+    )
+    option(parser, "--budget TOKENS", "estimated tokens that the text may have (default: 2000)", None, type=int)
+    option(parser, "--task ID", "keep it as a task with the text as its brief")
+    flag(parser, "--copy", "also put the text on the clipboard; it is printed in any case")
+    flag(parser, "--raw", "print the text alone on standard output")
+    flag(parser, "--yes", "do not ask before the text leaves for another vendor")
+    option(
+        parser,
+        "--in PLACE",
+        "where the client is started: terminal (this one, the default) or tmux",
+        dest="place",
+        choices=_PLACES,
+    )
+    option(parser, "--with WORD", "one more word for the client (may be repeated)", [], dest="words")
+
+
+def _take(ctx: Context, arguments: Namespace) -> int:
+    if arguments.budget is not None and arguments.budget <= 0:
+        raise UsageError("--budget takes a number above 0.", "For example: --budget 4000")
+    taken = take.take(ctx.app, what=arguments.what, tokens=arguments.budget or TOKENS)
+    for warning in taken.warnings:
+        ctx.out.warning(warning)
+    if arguments.to:
+        return _hand_to(ctx, arguments, taken)
+    ctx.out.data(_facts(taken))
+    if _feature(arguments) or arguments.task:
+        return _keep(ctx, arguments, taken)
+    _show(ctx, taken, raw=arguments.raw)
+    if arguments.copy:
+        from handoff.engine.features import clipboard
+
+        way = clipboard.copy(ctx.app, taken.text)
+        if way:
+            ctx.out.note(way, "good")
+        else:
+            ctx.out.warning("the text was not copied: no clipboard was found. It is printed above.")
+    return 0
+
+
+def _feature(arguments: Namespace) -> str:
+    """The option of every command names the feature to use; here it is the one that keeps the session."""
+    return str(getattr(arguments, "feature", ""))
+
+
+def _facts(taken: TakenSession) -> dict[str, object]:
+    session, known = taken.session, taken.facts
+    return {"client": session.client, "session": session.id, "state": session.state, "path": session.path, "text": taken.text, "facts": known._asdict(),
+            "warnings": list(taken.warnings)}  # fmt: skip
+
+
+def _show(ctx: Context, taken: TakenSession, *, raw: bool) -> None:
+    if ctx.out.json_wanted:
+        return
+    if not raw:
+        session = taken.session
+        ctx.out.line(f"{BY_HAND[session.client].title}, session {session.id} ({session.state})", "title")
+        ctx.out.line(f"- {take.contents(taken) or 'nothing was said in it'}")
+        ctx.out.line("- paste everything below into a new session of another assistant, or use --to AGENT")
+        ctx.out.line()
+    ctx.out.raw(taken.text)
+
+
+def _hand_to(ctx: Context, arguments: Namespace, taken: TakenSession) -> int:
+    terminal = arguments.place == "tmux" or (os.isatty(0) and os.isatty(1))
+    start = take.plan_start(ctx.app, taken, agent=arguments.to, words=tuple(arguments.words), terminal=terminal)
+    if not start.native and not _may_leave(ctx, arguments, taken, start):
+        ctx.out.note("Nothing was sent.")
+        return 1
+    ctx.out.data({**_facts(taken), "to": start.agent, "command": start.argv, "native": start.native})
+    if arguments.place == "tmux":
+        from handoff.engine.tasks.open_tab import open_window
+
+        folder = taken.session.folder
+        ctx.out.line(
+            open_window(ctx.app, name=start.agent, folder=folder, project=os.path.basename(folder), command=start.argv)
+        )
+        return 0
+    if start.native and not terminal:
+        ctx.out.line(f"It goes on where it stopped, in a terminal: {shell_line(start.argv)}")
+        return 0
+    from handoff.base.process import pass_through
+
+    return pass_through(start.argv, environment=ctx.settings.environment)
+
+
+def _may_leave(ctx: Context, arguments: Namespace, taken: TakenSession, start: Start) -> bool:
+    """What leaves is shown, and one question is asked: it is one vendor's conversation that goes to another."""
+    from_whom = BY_HAND[taken.session.client].title
+    ctx.out.note(
+        f"From {from_whom} to {start.title}: {take.contents(taken)}; {number_of(len(taken.text), 'character')}. Secrets were taken out."
+    )
+    if arguments.yes:
+        return True
+    if not ctx.out.can_ask:
+        raise UsageError(
+            "Nobody is there to be asked whether this may leave.", "Read it first (handoff take), then add --yes."
+        )
+    ctx.out.note(taken.text)
+    return ctx.out.ask(f"Send this to {start.title}?")
+
+
+def _keep(ctx: Context, arguments: Namespace, taken: TakenSession) -> int:
+    from handoff.engine.sessions import keep
+
+    for line in keep.keep(
+        ctx.app,
+        taken.facts,
+        taken.text,
+        feature=_feature(arguments),
+        task=arguments.task,
+        ask=ctx.out.ask,
+        warn=ctx.out.warning,
+    ):
+        ctx.out.line(line)
+    return 0
+
+
+COMMANDS = {"take": Command(_arguments, _take, epilog=_EPILOG)}
