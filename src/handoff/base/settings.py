@@ -255,6 +255,12 @@ HOME_KEYS: dict[str, Key] = {
     "notify": Key(
         "table", "channels by name that are told what happens: see `handoff help docs/howto/notifications.md`", {}
     ),
+    "landing": Key(
+        "text",
+        "what becomes of finished, green work: auto (it lands), review (you see it first), branch (it stays on its own branch)",
+        "auto",
+    ),
+    "landing_project": Key("table", 'the same for single projects, for example { shop = "review" }', {}),
     "session_workspace": Key(
         "text",
         "where sessions work: auto (in a clone where there is a commit to clone), clone or shared (your checkout)",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 
 from handoff.agents import catalog
-from handoff.base.errors import UsageError, UserError
+from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events.incidents import Incident
-from handoff.board.sessions import holds
+from handoff.board.sessions import holds, sessions
 from handoff.board.tasks import tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import BLOCKED, Flow
@@ -85,6 +85,16 @@ def _no_incident(app: App, address: str, project: str, what: str) -> Task | Batc
     return found
 
 
+def _refuse_sessions(app: App, what: str) -> None:
+    """A session that handoff started does not decide in its person's name."""
+    known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
+    if known is not None and known.kind == sessions.AGENT and known.ended_at is None:
+        raise Refused(
+            f"Only a person {what}, and this command runs in session {known.id}.",
+            f"Ask them: {app.settings.program} task ask 'your question'",
+        )
+
+
 def _flows_only(**given: Any) -> None:
     for name, value in given.items():
         if value:
@@ -147,6 +157,7 @@ def answer(
 
     `word` is yes, no, edit, or the answer itself where a session asked. `text` is the text as the next session is to have it.
     """
+    _refuse_sessions(app, "answers")
     task, by_code = find_asking(app, address, project=project)
     by, program = by or ("a code" if by_code else ""), app.settings.program
     word = word.strip().lower() if word.strip().lower() in ("yes", "no", "edit") else word.strip()
@@ -196,6 +207,7 @@ def retry(
     project: str = "",
 ) -> ActDone:
     """Let what is blocked try again, perhaps differently: a task, every blocked part of a batch, or a flow."""
+    _refuse_sessions(app, "lets work try again")
     found = _no_incident(app, address, project, "tried again")
     if isinstance(found, Flow):
         for name, value in (("agent", agent), ("model", model), ("check", check)):
@@ -234,14 +246,32 @@ def edit(
     model: str | None = None,
     check: str | None = None,
     owns: Sequence[str] | None = None,
+    landing: str | None = None,
     note: str = "",
     project: str = "",
 ) -> ActDone:
     """Change what a task asks for, who works on it and how it is checked, while nobody works on it."""
-    change = admin.TaskChange(brief, agent, model, check, tuple(owns) if owns is not None else None, note)
+    _refuse_sessions(app, "changes a task")
+    change = admin.TaskChange(
+        brief=brief,
+        agent=agent,
+        model=model,
+        check=check,
+        owns=tuple(owns) if owns is not None else None,
+        landing=landing,
+        note=note,
+    )
     task = admin.edit(app, admin.find_task(app, address, project=project), change)
-    names = {"check_command": "check"}
-    text = ", ".join([*(names.get(name, name) for name in change.row), *(["note"] if note.strip() else [])])
+    said = {
+        "brief": brief,
+        "agent": agent,
+        "model": model,
+        "check": check,
+        "owns": owns,
+        "landing": landing,
+        "note": note or None,
+    }
+    text = ", ".join(name for name, value in said.items() if value is not None)
     return ActDone(
         text=f"{task.label}: {text} changed. It is {task.state}.", facts=task.shown(), style="good", tasks=(task,)
     )

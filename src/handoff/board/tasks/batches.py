@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OPEN, DONE, CANCELLED = "open", "done", "cancelled"
 LAND_ALL, LAND_IN_ORDER = "all", "in-order"
-"""When parts land: nothing until all of them are green, or each as soon as it is green."""
+"""When parts land: nothing until all of them are green, or each as soon as it is green. `tasks.REVIEW` and `BRANCH` are all, too."""
 HOURS = 3.0
 LIMIT = 1000
 _HOUR = 3600.0

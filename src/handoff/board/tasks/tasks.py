@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Row, Store, Transaction
 
-WRITTEN_INSIDE, MODEL = "written_inside", "model"  # in a baseline
+WRITTEN_INSIDE, MODEL, LANDING = "written_inside", "model", "landing"  # in a baseline
+LANDINGS = AUTO, REVIEW, BRANCH = "auto", "review", "branch"
+"""What becomes of finished work: it lands, it lands after a person's yes, or it stays on its own branch."""
 TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"
 PARTS = (SUB_TASK, ENTRANT)  # what a session works on inside a batch; of a raced part that is an entrant
 MAX_ATTEMPTS = 3
@@ -293,12 +295,12 @@ def edit(
     priority: int | None = None,
     not_before: float | None = None,
     agent: str | None = None,
-    model: str | None = None,
+    facts: Mapping[str, str] | None = None,
     owns: Sequence[str] | None = None,
     check_command: str | None = None,
     session: str = "",
 ) -> Task:
-    """Change what a task asks for and who works on it, while nobody does."""
+    """Change what a task asks for and who works on it, while nobody does; `facts` are `MODEL` and `LANDING`."""
     given = {
         "brief": brief,
         "priority": priority,
@@ -313,8 +315,8 @@ def edit(
         texts.check(changed.get(name, ""), name)
     with store.transaction() as transaction:
         task = get(transaction, key=key)
-        if model is not None:
-            changed["baseline"] = texts.write({**task.baseline_facts, MODEL: model})
+        if facts:
+            changed["baseline"] = texts.write({**task.baseline_facts, **facts})
         names = (*given, "owns", "baseline")
         said = {name: changed.get(name, getattr(task, name)) for name in names}
         row = transaction.one("edit_task", key=key, now=transaction.now(), title=task.title, **said)
@@ -326,9 +328,7 @@ def edit(
             raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be changed now.", hint)
         task = Task(**row)
         told: dict[str, Any] = {name: changed[name] for name in ("agent", "check_command", "owns") if name in changed}
-        if model is not None:
-            told[MODEL] = model
-        journal.append(transaction, "task.edited", task=task, session=session, **told)
+        journal.append(transaction, "task.edited", task=task, session=session, **told | dict(facts or {}))
         return task
 
 

@@ -117,6 +117,14 @@ def plan_landing(
         intent["landed_notes"] = [_note(top, new, tree, work, plan.verdict, plan.landing.time)]
 
 
+def forget_plan(snapshot_store: SnapshotStore, task: Task, intent: dict[str, Any], unplanned: dict[str, Any]) -> None:
+    """Nothing lands yet: the branch may move before a person says yes, and then it is planned anew."""
+    intent["record"] = unplanned
+    for name in ("landing", "landed_notes"):
+        intent.pop(name)
+    snapshot_store.store.git("update-ref", "-d", f"{PLANNED}{task.key}")
+
+
 def ask(
     transaction: Transaction, task: Task, decision: Decision, intent: dict[str, Any], error: arrival.NotLanded
 ) -> Decision:

@@ -175,10 +175,15 @@ def _decided(
             snapshot_store = task_clones.snapshot_store_of_project(app, task)
             if KINDS[task.kind].documents:
                 carry_out.plan_documents(snapshot_store, task, clone, intent)
-            if _lands(app, task):
+            mode = _landing_mode(app, task)
+            if mode != tasks.BRANCH and _lands(app, task):
                 turn.enter_context(arrival.turn(snapshot_store))
+                unplanned = dict(record)
                 try:
                     carry_out.plan_landing(app, snapshot_store, task, judged.member, intent)
+                    if mode == tasks.REVIEW and intent["landing"] and not intent["by_person"]:
+                        carry_out.forget_plan(snapshot_store, task, intent, unplanned)
+                        _ask_for_review(app, task, intent)
                 except arrival.SentBack as error:
                     if held.fence is None or said.by_person:
                         raise
@@ -196,6 +201,32 @@ def _decided(
         with app.database.transaction() as transaction:
             decision = _add(app, transaction, task, held, intent)
         return carry_out.carry(app, tasks.get(app.database, key=task.key), decision, evidence=evidence)
+
+
+def _landing_mode(app: App, task: Task) -> str:
+    """Whether it lands by itself, after a person's yes, or not: as its task says, else its batch, else the project's settings."""
+    config = home_config(app)
+    batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
+    wanted = str(loads(batch.manifest).get("land", "")) if batch is not None else ""
+    own = str(task.baseline_facts.get(tasks.LANDING, ""))
+    if task.is_from_inside and own == tasks.AUTO:
+        own = ""  # what a session wrote lands no sooner than what a person wrote
+    wanted = own or (wanted if wanted in tasks.LANDINGS else "")
+    return wanted or str(config.values["landing_project"].get(task.project, "")) or config.text("landing")
+
+
+def _ask_for_review(app: App, task: Task, intent: dict[str, Any]) -> None:
+    """Work that could land waits for a person who looks at it."""
+    from handoff.engine.workspaces.arrival import NotLanded
+
+    intent["review"] = True
+    branch, changed = intent["onto"].removeprefix("refs/heads/"), len(intent["record"].get("changed", ()))
+    files = f"{changed} file{'' if changed == 1 else 's'}"
+    comment = f"{app.settings.program} task comment {task.label} FILE:LINE TEXT"
+    raise NotLanded(
+        f"Land '{task.label}' on {branch}? It is green and changes {files}.",
+        f"Yes lands it. No sends it back: the next session reads your reason and your comments on its lines ({comment}).",
+    )
 
 
 def _lands(app: App, task: Task) -> bool:

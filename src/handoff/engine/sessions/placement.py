@@ -80,6 +80,7 @@ def place(
     """
     wanted = _setting(config, "session_workspace", workspace or _of_project(config, task.project), WORKSPACES)
     behind = _setting(config, "session_sandbox", sandbox, SANDBOXES)
+    _setting(config, "landing", str(config.values["landing_project"].get(task.project, "")), tasks.LANDINGS)
     if task.is_from_inside:  # whoever wrote it could not choose to be outside
         wanted, behind = CLONE, WORKSPACE if behind in (AUTO, NONE) else behind
     found = _folder(app, task, session, clone=_wants_clone(app, task, attended) if wanted == AUTO else wanted == CLONE)

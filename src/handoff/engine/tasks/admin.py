@@ -88,8 +88,12 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
 
 
 def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
-    """No: the reason is what the next attempt reads."""
-    outcome = gates.reject(app.database, key=task.key, reason=app.clean(reason), answered_by=by or person(app))
+    """No: the reason is what the next attempt reads. Work that was shown for review goes back at once and costs no attempt."""
+    decided = decisions.of_task(app.database, key=task.key)
+    with app.database.transaction() as transaction:
+        outcome = gates.reject(transaction, key=task.key, reason=app.clean(reason), answered_by=by or person(app))
+        if decided is not None and decided.state == decisions.WAITING and decided.intent.get("review"):
+            outcome = outcomes.retry(transaction, key=task.key, session=by or person(app))
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
 
@@ -115,17 +119,19 @@ class TaskChange(Record):
     model: str | None = None
     check: str | None = None
     owns: tuple[str, ...] | None = None
+    landing: str | None = None
     note: str = ""
 
     @property
     def row(self) -> dict[str, Any]:
         """What of it stands in the task's row."""
+        facts = {tasks.MODEL: self.model, tasks.LANDING: self.landing}
         given = {
             "brief": self.brief,
             "agent": self.agent,
-            "model": self.model,
             "check_command": self.check,
             "owns": self.owns,
+            "facts": {name: value for name, value in facts.items() if value is not None} or None,
         }
         return {name: value for name, value in given.items() if value is not None}
 

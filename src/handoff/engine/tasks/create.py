@@ -36,6 +36,8 @@ class Request(Record):
     check: str = ""
     tests: str = ""
     priority: int = 0
+    model: str = ""
+    landing: str = ""
     labels: tuple[str, ...] = ()
     step: dict[str, str] = {}  # noqa: RUF012 - never changed in place
     """The step of a feature's plan it was made from: `root`, `feature` and `text`; ticked when its check is green."""
@@ -72,7 +74,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
             tests=tests_command(app, project.workspace, request.tests),
             stamps=bool(request.owns),
         )
-        | ({"step": request.step} if request.step else {}),
+        | {name: value for name in ("step", tasks.MODEL, tasks.LANDING) if (value := getattr(request, name))},
     }
 
 

@@ -128,6 +128,12 @@ def project_option(parser: Options, *, every: bool = False) -> None:
         flag(parser, "--all-projects", "look at every project")
 
 
+def landing_option(parser: Options, default: str | None) -> None:
+    """`--landing`."""
+    text = "what becomes of green work: auto (it lands), review (it lands after your yes), branch (it stays on its own branch)"
+    option(parser, "--landing MODE", text, default, choices=("auto", "review", "branch"))
+
+
 def listening_options(parser: Options, *, port: str) -> None:
     """Where something is served: an address, a port, names, a certificate with its key."""
     option(parser, "--host ADDRESS", "where to listen (default: 127.0.0.1)", "")

@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER, SubTask, entrants
 from handoff.board.tasks.needs import find_circle
 from handoff.board.tasks.requirements import check_labels
+from handoff.board.tasks.tasks import BRANCH, REVIEW
 from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX, written
 
 if TYPE_CHECKING:
@@ -112,8 +113,9 @@ class Reader:
 
     def land(self, raw: dict[str, Any]) -> str:
         value = self.text((), raw, "land") or LAND_ALL
-        if value not in (LAND_ALL, LAND_IN_ORDER):
-            self.fault(("land",), f"{value!r} is not a way to land", f"Write {LAND_ALL} or {LAND_IN_ORDER}.")
+        known = (LAND_ALL, LAND_IN_ORDER, REVIEW, BRANCH)
+        if value not in known:
+            self.fault(("land",), f"{value!r} is not a way to land", f"Write one of: {', '.join(known)}.")
         return value
 
     def needs(self, raw: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import UserError
 from handoff.base.markdown import first_line
-from handoff.board.tasks import flows
+from handoff.board.events import texts
+from handoff.board.tasks import flows, tasks
 from handoff.engine.features.brought_home import FEATURES
+from handoff.engine.home import find_project
 from handoff.engine.proof.evidence import is_as_stamped
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing
 from handoff.engine.workspaces.workspaces import snapshot_store_of
@@ -59,6 +61,15 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     return member
 
 
+def _branch_of_task(app: App, name: str) -> str:
+    """The branch on which the work of a task was kept, if the name is a task's."""
+    try:
+        task = tasks.find(app.database, project=find_project(app).name, id=name)
+    except UserError:
+        return ""
+    return str(texts.read(task.evidence, {}).get("branch", ""))
+
+
 def members_of(
     app: App, snapshot_store: SnapshotStore, names: Sequence[str], tip: str, message: str
 ) -> list[parts.Member]:
@@ -78,6 +89,8 @@ def members_of(
             found.append(_from_workspace(app, snapshot_store, workspace, message))
             continue
         commit = refs.get(f"refs/heads/{name}")
+        if commit is None and (kept := _branch_of_task(app, name)):
+            name, commit = kept, refs.get(f"refs/heads/{kept}")  # noqa: PLW2901 - the task means its work
         if commit is None:
             raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
         branches.append((len(found), name, commit))

@@ -9,7 +9,16 @@ from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import acts
 from handoff.engine.tasks import admin
-from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
+from handoff.surfaces.cli.command import (
+    Command,
+    flag,
+    landing_option,
+    option,
+    optional_word,
+    pick,
+    project_option,
+    read_source,
+)
 from handoff.surfaces.cli.commands.tasks.addresses import ADDRESS, address_arguments
 from handoff.surfaces.cli.commands.tasks.board import chosen_project
 
@@ -234,11 +243,12 @@ def _edit_arguments(parser: Parser) -> None:
         parser, "--owns PATH", "what it may change, in place of what it owned (may be repeated)", None, action="append"
     )
     _who_and_how(parser)
+    landing_option(parser, None)
     project_option(parser)
 
 
 def _edit_task(ctx: Context, arguments: argparse.Namespace) -> int:
-    asked = pick(arguments, "brief note owns agent model check project")
+    asked = pick(arguments, "brief note owns agent model check landing project")
     if asked["brief"] == "-":
         asked["brief"] = read_source("-")
     if arguments.edit:

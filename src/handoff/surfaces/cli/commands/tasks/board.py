@@ -95,6 +95,9 @@ def show_task(ctx: Context, task: Task) -> None:
     model = task.baseline_facts.get("model", "")
     if task.agent or model:
         say(f"  agent: {task.agent or 'any'}" + (f", model {model}" if model else ""))
+    kept = str(found.evidence.get("branch", ""))
+    if task.state == "done" and kept and not found.evidence.get("landed") and task.batch is None:
+        say(f"  green on branch {kept}, not landed: {ctx.settings.program} land {task.label}", "warn")
     if task.check_command:
         say(f"  check: {task.check_command}")
     say(f"  workspace: {task.workspace}")

@@ -11,7 +11,16 @@ from handoff.engine.fanout.paths import document
 from handoff.engine.home import home_config
 from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.tasks import create
-from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
+from handoff.surfaces.cli.command import (
+    Command,
+    flag,
+    landing_option,
+    number_of,
+    option,
+    optional_word,
+    pick,
+    project_option,
+)
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -57,6 +66,8 @@ def _task_arguments(parser: Parser) -> None:
     text = "path, folder/ or glob the session may change (may be repeated)"
     option(parser, "--owns --file-ownership PATTERN", text, [])
     option(parser, "--check CMD", "command that must end with exit 0 before the task counts as done")
+    option(parser, "--model NAME", "the model its client is to use")
+    landing_option(parser, "")
     option(parser, "--priority N", "higher is taken first (default: 0)", 0)
     flag(parser, "--from-step", "take the task from the current step of the feature's plan")
     flag(parser, "--dry-run", "show what would be written; write nothing")
@@ -145,7 +156,7 @@ def _request(arguments: argparse.Namespace, brief: str) -> create.Request:
         after=tuple(arguments.after),
         owns=tuple(arguments.owns),
         labels=tuple(arguments.labels),
-        **pick(arguments, "agent role check tests priority"),
+        **pick(arguments, "agent role check tests priority model landing"),
     )
 
 

@@ -1,0 +1,103 @@
+"""Finished work lands by itself, after a person has looked at it, or not at all: as the person says."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from scripts import write_script
+
+CHECK = "grep -q made made.txt"
+
+
+class Person:
+    """One repository and sessions of the scripted agent, each of which adds a line."""
+
+    def __init__(self, repo, cli, tmp_path) -> None:
+        self.repo, self.cli, self.tmp = repo, cli, tmp_path
+
+    def session(self, task: str, *acts: dict) -> None:
+        script = write_script(str(self.tmp / "acts.toml"), *acts, {"run": "echo made >> made.txt"})
+        self.cli("session", "start", task, "--agent", "scripted", "--with", script)
+
+    def set(self, text: str) -> None:
+        os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
+        with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def subjects(self) -> list[str]:
+        return self.repo.git("log", "--format=%s", "main").splitlines()
+
+    def made(self) -> str:
+        return self.repo.git("show", "main:made.txt")
+
+
+@pytest.fixture
+def person(repo, cli, tmp_path):
+    return Person(repo, cli, tmp_path)
+
+
+def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
+    person.set('landing = "review"\n')
+    person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
+    before = person.subjects()
+    person.session("demo")
+    gate = person.cli("gate", "show", "demo", "--json").json
+    assert gate["question"].startswith("Land 'demo' on main? It is green and changes 1 file.\nYes lands it.")
+    assert person.subjects() == before
+    person.cli("task", "comment", "demo", "made.txt:1", "Say it twice.")
+    assert person.cli("answer", "demo", "no", "Once is too little.").out == "Rejected: demo is ready.\n"
+    shown = person.cli("show", "demo", "--json").json
+    assert (shown["state"], shown["attempt"]) == ("ready", 1)
+    person.repo.write("meanwhile.txt", "by the person\n")
+    person.repo.commit("meanwhile")
+    person.session("demo")
+    person.cli("answer", "demo", "yes")
+    assert person.made() == "made\nmade\n"
+    assert "meanwhile" in person.subjects()
+    assert person.cli("show", "demo", "--json").json["state"] == "done"
+    person.cli("undo")
+    assert person.subjects()[0] == "meanwhile"
+
+
+def test_the_next_session_reads_why_a_review_was_refused(person):
+    person.set('landing_project = { repo = "review" }\n')
+    person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
+    person.session("demo")
+    person.cli("task", "comment", "demo", "made.txt:1", "Say it twice.")
+    person.cli("answer", "demo", "no", "Once is too little.")
+    shown = person.cli("task", "claim", "demo", "--show").out
+    for words in ("Once is too little.", "Say it twice.", "made.txt"):
+        assert words in shown
+
+
+def test_work_for_a_branch_stays_there_until_it_is_landed_by_its_task_s_name(person):
+    person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK, "--landing", "branch")
+    before = person.subjects()
+    person.session("demo")
+    assert person.subjects() == before
+    shown = person.cli("show", "demo").out
+    assert "green on branch handoff/demo-1, not landed: handoff land demo" in shown
+    person.cli("land", "demo")
+    assert person.made() == "made\n"
+
+
+def test_a_session_decides_nothing_in_its_person_s_name(person):
+    person.set('landing = "review"\nsession_sandbox = "none"\n')
+    person.cli("task", "add", "other", "Make it.")
+    person.cli("task", "claim", "other", "--session", "mine")
+    person.cli("task", "ask", "May I?", "--session", "mine")
+    person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
+    tries = ("handoff answer other yes", "handoff task edit demo --landing auto", "handoff retry other")
+    person.session("demo", *({"run": f"{one} >/dev/null 2>&1 && exit 9; true"} for one in tries))
+    assert person.cli("show", "other", "--json").json["state"] == "gated"
+    assert person.cli("show", "demo", "--json").json["state"] == "gated"
+
+
+def test_a_landing_that_nobody_knows_is_named_and_nothing_lands(person):
+    person.set('landing = "sometimes"\n')
+    person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
+    said = person.cli("session", "start", "demo", "--agent", "scripted", "--with", "none.toml", code=1).err
+    assert "config.toml: landing is 'sometimes'." in said
+    assert person.cli("show", "demo", "--json").json["state"] == "ready"
