@@ -140,11 +140,11 @@ def start(app: App, *, request: FlowRequest, tell: Callable[[str], None] = lambd
     name = request.id or _free_id(app, place.name, feature or workflow.name)
     check_id(name, "flow")
     flows.refuse_live(app.database, project=place.name, id=name)
-    suites = _suites(app, workflow, place.workspace)
+    suites = suites_for(app, workflow, place.workspace)
     tell("Making the workspace and looking at the tests as they are now …" if suites else "Making the workspace …")
     if workflow.runs_tests and not suites:
         tell("There is no test suite yet: the planner proposes one.")
-    workspace = _workspace(app, name, request.base, place.workspace)
+    workspace = workspace_for(app, name, request.base, place.workspace)
     flow_checkout = FlowCheckout(workspace.tree, workspace.branch, app.git_environment)
     flow = flows.add(
         app.database, project=place.name, id=name, workflow=workflow.name, text=workflow.text,
@@ -200,13 +200,13 @@ def _free_id(app: App, project: str, wanted: str) -> str:
     )
 
 
-def _suites(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
+def suites_for(app: App, workflow: Workflow, folder: str) -> list[dict[str, Any]]:
     """The tests the flow is judged by, taken now: who is judged by them cannot choose others. A planner may propose the first."""
     planned = next((phase.check for phase in workflow.phases if phase.role), "") == "test-list"
     return [suite.record() for suite in suites_of(app, folder=folder, required=workflow.runs_tests and not planned)]
 
 
-def _workspace(app: App, name: str, base: str, folder: str) -> Any:
+def workspace_for(app: App, name: str, base: str, folder: str) -> Any:
     """The flow's own clone. One that a killed start left without a flow is put aside (it is in a snapshot) and made anew."""
     snapshot_store = open_snapshot_store(app, folder=folder)
     left = read_workspace(os.path.join(snapshot_store.place.project, "workspaces", name))

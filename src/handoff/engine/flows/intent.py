@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Transaction
 
 _SUMMARY = 300
+_REQUEST_LENGTH = 1000
 _GREEN_BEFORE = "its check was green before the work too"
 
 
@@ -75,7 +76,13 @@ def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
         "Handoff-Phase": state.phase.name,
         "Handoff-Cycle": state.flow.cycle,
         "Handoff-Attempt": task.attempt if task else 1,
+        "Handoff-Workflow": state.flow.workflow,
+        "Handoff-Next": state.phase.next[judged.outcome],
     }
+    if test := str({**state.flow.facts, **judged.facts}.get("test", "")):
+        trailers["Handoff-Test"] = " ".join(test.split())
+    if state.flow.head == state.flow.base:
+        trailers["Handoff-Request"] = " ".join(state.flow.request.split())[:_REQUEST_LENGTH]
     tested = evidence.tested_lines(judged.checks, judged.warnings)
     if tested:
         trailers["Handoff-Tested"] = " ".join("; ".join(tested).split())

@@ -157,16 +157,22 @@ def _unplanned(state: FlowState, faults: Sequence[PhaseFault], *, any_open: bool
 
 def _red(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     reports = run_suites(app, state, left.tree)
-    change, test = _look(app, state, left.tree), str(state.flow.facts.get("test", ""))
-    judgement = judge.red(_known(state), reports, changes=change.changes)
-    judgement = two_way.weigh_red(change, judgement, test=test)
-    cases = [case for report in reports for case in report.cases if case.bad and case.id not in _known(state).failing]
+    judgement, facts = seen_red(app, state, reports, tree=left.tree, changed=left.changed)
+    return _judged(state, left, judgement, reports, subject=str(state.flow.facts.get("test", "")), facts=facts)
+
+
+def seen_red(
+    app: App, state: FlowState, reports: Sequence[Report], *, tree: str, changed: Sequence[str]
+) -> tuple[Judgement, dict[str, Any]]:
+    """Whether this tree adds one test that fails for the right reason, and what the flow remembers of it."""
+    known, change, test = _known(state), _look(app, state, tree), str(state.flow.facts.get("test", ""))
+    judgement = two_way.weigh_red(change, judge.red(known, reports, changes=change.changes), test=test)
+    cases = [case for report in reports for case in report.cases if case.bad and case.id not in known.failing]
     lines = [f"- `{name}`" for name in judgement.new] + [
         f"- it fails so: {first_line(case.message)}" for case in cases[:3]
     ]
-    lines += [f"- in `{path}`" for path in left.changed]
-    facts = {"new": list(judgement.new), "new_test": "\n".join(lines), "before_red": state.flow.head}
-    return _judged(state, left, judgement, reports, subject=test, facts=facts)
+    lines += [f"- in `{path}`" for path in changed]
+    return judgement, {"new": list(judgement.new), "new_test": "\n".join(lines), "before_red": state.flow.head}
 
 
 def _green(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:

@@ -1,4 +1,4 @@
-"""`handoff flow start|list|step`: a workflow that runs; and how `show` and `log` treat a flow."""
+"""`handoff flow start|adopt|list|step`: a workflow that runs; and how `show` and `log` treat a flow."""
 
 from __future__ import annotations
 
@@ -37,6 +37,15 @@ def _arguments(parser: Parser) -> None:
     option(start, "--gate PHASE[=TIME[,yes|no]]", text, [])
     option(start, "--max-cycles N", "how often it may go back (default: as the workflow says)", 0)
     option(start, "--base COMMIT", "where it begins (default: the branch checked out here)")
+    adopted = parser.verb(
+        "adopt",
+        "go on with a flow from its branch alone",
+        "Go on with a flow from its branch, without the database it ran with.",
+    )
+    adopted.add_argument("branch", metavar="BRANCH", help="the branch of the flow, for example origin/handoff/calc")
+    option(adopted, "--workflow NAME", "which workflow it is, where its commits do not say so")
+    option(adopted, "--request TEXT", "what is to be done, where its commits do not say so")
+    option(adopted, "--agent [ROLE=]NAME", "which agent works, for all roles or for one (may be repeated)", [])
     listed = parser.verb(
         "list", "list the flows and where they stand", "List the flows under way and where they stand."
     )
@@ -57,6 +66,8 @@ def _arguments(parser: Parser) -> None:
 def _flow(ctx: Context, arguments: Namespace) -> int:
     if arguments.verb == "start":
         return _start(ctx, arguments)
+    if arguments.verb == "adopt":
+        return _adopt(ctx, arguments)
     if arguments.verb == "list":
         return _list(ctx, arguments)
     return _step(ctx, arguments, flows.find(ctx.app, name=arguments.flow, project=arguments.project))
@@ -85,20 +96,25 @@ def _gate_limits(words: list[str]) -> dict[str, tuple[float, str]]:
     return limits
 
 
-def _start(ctx: Context, arguments: Namespace) -> int:
-    if arguments.request and arguments.source:
-        raise UsageError("Give --request or --from, not both.")
+def _agents(words: list[str]) -> dict[str, str]:
+    """Agents by role; the empty role is for all others."""
     agents: dict[str, str] = {}
-    for said in arguments.agent:
+    for said in words:
         role, equals, name = said.rpartition("=")
         if (equals and not role) or not name:
             raise UsageError(f"'{said}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
         agents[role] = name
+    return agents
+
+
+def _start(ctx: Context, arguments: Namespace) -> int:
+    if arguments.request and arguments.source:
+        raise UsageError("Give --request or --from, not both.")
     request = flows.FlowRequest(
         workflow=arguments.workflow,
         text=arguments.request or (read_text(arguments.source) if arguments.source else ""),
         feature=getattr(arguments, "feature", "") or "",
-        agents=agents,
+        agents=_agents(arguments.agent),
         gates=tuple(dict.fromkeys(said.partition("=")[0] for said in arguments.gate)),
         gate_limits=_gate_limits(arguments.gate),
         **pick(arguments, "id max_cycles base"),
@@ -116,6 +132,25 @@ def _start(ctx: Context, arguments: Namespace) -> int:
     ctx.out.line(f"The flow '{seen.flow.id}' has begun: {seen.where}.", "good")
     ctx.out.line(f"  workspace  {seen.flow.workspace}")
     ctx.out.line(f"One phase by hand: {program} flow step {seen.flow.id}. By itself: {program} work --agent NAME")
+    return 1 if seen.state == _BLOCKED else 0
+
+
+def _adopt(ctx: Context, arguments: Namespace) -> int:
+    from handoff.engine.flows import adopt
+
+    request = adopt.AdoptRequest(
+        branch=arguments.branch,
+        workflow=arguments.workflow,
+        text=arguments.request,
+        agents=_agents(arguments.agent),
+    )
+    flow, unknown = adopt.adopt(ctx.app, request=request, tell=ctx.out.note)
+    seen = flows.look_again(ctx.app, flow)
+    ctx.out.data({**seen.shown(), "unknown": list(unknown)})
+    ctx.out.line(f"The flow '{flow.id}' goes on: {seen.where}.", "good")
+    ctx.out.lines("The branch does not hold:", *(f"  - {one}" for one in unknown))
+    program = ctx.settings.program
+    ctx.out.line(f"One phase by hand: {program} flow step {flow.id}. By itself: {program} work --agent NAME")
     return 1 if seen.state == _BLOCKED else 0
 
 
