@@ -227,7 +227,7 @@ def test_a_task_is_carried_on_by_three_vendors(relay):
     server = relay.serve(relay.write("owned/two.txt"), ("say", "the blue one fits"), *[("say", "it fits")] * 4)
     second = relay.run()
     told = server.texts(0)
-    assert "What came before" in told
+    assert "What was tried" in told
     assert "owned/one.txt" in told
     assert "still blue" in told
     relay.become("copilot")

@@ -87,7 +87,12 @@ def test_the_baton_of_the_fan_in_holds_both_wishes_and_names_the_only_file_it_ma
     assert f"Settle one conflict: `{FILE}`" in text
     assert "You wrote neither side; favour neither" in text
     assert "asked:" in text
-    assert f"- `{FILE}`\n" in text[text.index("## You may write") :]
+    limits = text[text.index("## Limits") : text.index("## How to end")]
+    assert f"You may write: `{FILE}`, `.handoff/conflict/decisions.md`." in limits
+    assert "A discount (Test Person)" in text, "the person's side has its commit"
+    assert "-    return sum(items) * 0.9" not in text
+    assert "    return sum(items) * 0.9\n" in text, "the lines between the marks"
+    assert "attempt 1 of 2" in text
 
 
 @pytest.mark.slow

@@ -98,8 +98,8 @@ def test_a_task_after_another_is_told_what_that_one_did_and_the_words_a_failure_
     cli("task", "claim", "bb", "--session", "second")
     cli("task", "release", "bb", "--session", "second", "--reason", "my client was logged out")
     told = _baton("bb")
-    assert "The attempt before ended so: my client was logged out" in told
-    assert "A session before that left these words: the parser is done, the tests are missing" in told
+    assert "it gave the task back: my client was logged out" in told
+    assert "it gave the task back: the parser is done, the tests are missing" in told
 
 
 def _baton(task: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.adapters.acp import TALK
-from handoff.agents.contract import ANSWERED, RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL, USAGE
+from handoff.agents.adapters.acp import PLAN, TALK
+from handoff.agents.contract import ANSWERED, RESULT, SAID, STARTED, TOKEN_VARIABLE, TOOL, USAGE, text_of
 from handoff.agents.monitor import ERRORS
 from handoff.base.files import make_folder, read_text
 from handoff.base.light_json import dumps, loads
@@ -190,9 +190,24 @@ class Driver:
                 tell(USAGE, usage=used)
             tell(SAID, text=str(content.get("text") or ""))
         elif kind == "tool_call":
-            tell(TOOL, text=str(update.get("title") or update.get("kind") or ""))
+            key, asked = str(update.get("toolCallId") or ""), update.get("rawInput")
+            tell(
+                TOOL,
+                text=str(update.get("title") or update.get("kind") or ""),
+                call=key,
+                tool=update.get("kind"),
+                input=asked,
+            )
         elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
-            tell(ANSWERED)
+            output = update.get("rawOutput") or update.get("content")
+            tell(
+                ANSWERED,
+                call=str(update.get("toolCallId") or ""),
+                ok=update.get("status") == "completed",
+                output=text_of(output),
+            )
+        elif kind == "plan":
+            tell(PLAN, items=update.get("entries"))
 
     def permission(self, given: dict[str, Any]) -> dict[str, str]:
         """Yes to everything but an edit the hook refuses."""

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from handoff.agents.history.entries import HistoryEntry
+
 # How a session may come out; `reading.endings` decides which it is, and nobody else. Only FAILED is charged to the agent.
 OK, FAILED, STOPPED = "ok", "failed", "stopped"
 # The provider has given enough, does not answer, or wants a log-in or money.
@@ -36,7 +38,10 @@ ENDINGS = {
 # What a line of a client's output means.
 STARTED, TOOL, SAID, USAGE, RESULT, TROUBLE, WAIT = "started", "tool", "said", "usage", "result", "trouble", "wait"
 TOTAL = "total"  # as USAGE, of the session so far instead of one answer
+OUTPUT = "output"  # a line that a tool printed, where the client passes it on
 ANSWERED = "answered"  # what a tool gave, or the end of a model's answer, has come in
+
+PIECE, LINE = "piece", "line"
 
 TOKEN_VARIABLE = "HANDOFF_TOKEN"  # noqa: S105 - the name of the variable
 
@@ -149,6 +154,12 @@ class AgentEvent(Record):
     use: Usage | None = None
     status: int = 0
     """The HTTP status of its provider, where the client shows one."""
+    entry: HistoryEntry | None = None
+    """What a tool was asked (TOOL), or what it gave (ANSWERED), for whoever goes on after the session."""
+    call: str = ""
+    """Which call an answer belongs to; empty where both come at once.
+
+    Of words: `PIECE` where they go on in the next event, `LINE` where nobody knows whether a line is words or what a program printed."""
 
 
 class Ending(Record):

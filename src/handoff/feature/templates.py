@@ -167,11 +167,10 @@ def start_mode(readiness: dict[str, str]) -> str:
     return "Nothing is planned yet. This session makes the plan first, then carries it out: one session, two parts."
 
 
-def starting_rules(folder: str, program: str, readiness: dict[str, str]) -> str:
-    """What a starting session does: it makes the documents that are missing, if any, and then works."""
-    work = working_rules(folder, program)
+def planning_steps(folder: str, readiness: dict[str, str]) -> str:
+    """What a starting session does first: it makes the documents that are missing, if any."""
     if not is_unplanned(readiness):
-        return work
+        return ""
     written = [name for name in ("SPEC.md", "DESIGN.md") if readiness.get(name) == papers.READY]
     steps = ["Read FEATURE.md: it is the person's wish. Keep its intent, do not edit it."]
     if written:
@@ -200,32 +199,61 @@ def starting_rules(folder: str, program: str, readiness: dict[str, str]) -> str:
         "Then go on with part two at once. Stop here only for a question that nobody but the person can answer."
     )
     made = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+    return f"{made}\n\n{_MARKS} A step may carry its proof: `(check: command)`."
+
+
+def starting_rules(folder: str, program: str, readiness: dict[str, str], *, chat: bool = False) -> str:
+    """What a starting session does: it makes the documents that are missing, if any, and then works."""
+    work, made = working_rules(folder, program, chat=chat), planning_steps(folder, readiness)
+    return f"### Part one: make what is missing\n{made}\n\n### Part two: carry the plan out\n{work}" if made else work
+
+
+def working_rules(folder: str, program: str, *, chat: bool = False) -> str:
+    """What a working session does after each step, and before it ends."""
     return (
-        f"### Part one: make what is missing\n{made}\n\n{_MARKS} A step may carry its proof: `(check: command)`.\n\n"
-        f"### Part two: carry the plan out\n{work}"
+        f"{step_rules(folder, program, chat=chat)}\n\n## Rules\n{LIMITS}\n\n"
+        f"## Before you stop, for any reason\n{stopping_rules(folder, program, chat=chat)}"
     )
 
 
-def working_rules(folder: str, program: str) -> str:
-    """What a working session does after each step, and before it ends."""
+def step_rules(folder: str, program: str, *, chat: bool = False) -> str:
+    """How a step is done and proven: with our commands, or by hand where a chat window has none."""
+    prove = (
+        f"Prove it: run the check or the tests, then edit `{folder}/STATE.md`: `[x]` on the step, `[>]` on the next. {_MARKS}"
+        if chat
+        else f"Prove it: `{program} step done` runs the step's check, ticks the box with the commit, and moves `[>]` on. It"
+        " refuses on red: fix the cause, never the check."
+    )
+    stuck = "mark the step `[!]` with `(blocked: why)`" if chat else f"`{program} step block 'why'`"
     return (
         "1. Do the current step and nothing else. One step at a time.\n"
-        f"2. Prove it. If this machine has `{program}`: `{program} step done` runs the step's check, ticks the box with "
-        "the commit, and moves `[>]` on. It refuses on red: fix the cause, never the check.\n"
-        f"   Without it: run the check or the tests yourself, then edit `{folder}/STATE.md`: `[x]` on the step, "
-        "`[>]` on the next.\n"
+        f"2. {prove}\n"
         "3. Commit only the files this step needed.\n"
-        "4. Go on with the next step until the plan is done or you are stuck. Stuck means: mark the step "
-        "`[!]` with `(blocked: why)` and stop.\n\n"
-        "## Rules\n"
-        "- Follow the patterns of the code that is there; keep its behaviour unless the step says otherwise.\n"
-        "- Fix causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
-        "- No unrelated refactoring, no dependency upgrades, no new architecture.\n"
-        "- Report only results you saw. Where you must assume, say so in SESSION.md.\n"
-        f"- {_MARKS}\n\n"
-        "## Before you stop, for any reason\n"
-        f"- `{folder}/STATE.md` tells the truth: what is done, which step is current, new risks.\n"
-        f"- Rewrite `{folder}/SESSION.md`: what was implemented, what is in progress, the next micro-step, what the next "
-        "session must know, open questions.\n"
-        f"- Decisions go to `{folder}/DECISIONS.md`, each with its reason."
+        f"4. Go on with the next step until the plan is done or you are stuck. Stuck means: {stuck}, and stop."
+    )
+
+
+LIMITS = (
+    "- Follow the patterns of the code that is there; keep its behaviour unless the step says otherwise.\n"
+    "- Fix causes, not symptoms. No error is swallowed, no test is weakened, skipped or removed to get green.\n"
+    "- No unrelated refactoring, no dependency upgrades, no new architecture.\n"
+    "- Report only results you saw. Where you must assume, say so in SESSION.md."
+)
+
+
+def stopping_rules(folder: str, program: str, *, chat: bool = False) -> str:
+    """What must be true when a session stops, for whoever goes on."""
+    session = (
+        f"- Rewrite `{folder}/SESSION.md`: what was implemented, what is in progress, the next micro-step, what the next session"
+        " must know, open questions."
+    )
+    if chat:
+        return (
+            f"- `{folder}/STATE.md` tells the truth: what is done, which step is current, new risks.\n{session}\n"
+            f"- Decisions go to `{folder}/DECISIONS.md`, each with its reason.\n"
+            "- If you cannot write these files, print their new text for the person."
+        )
+    return (
+        f"- `{folder}/STATE.md` tells the truth: new risks and known issues stand there.\n{session}\n"
+        f"- As you learn it: `{program} note 'Next: …'` or `'Dead end: …'`, and `{program} decide 'WHAT' --because 'WHY'`."
     )

@@ -9,9 +9,10 @@ import os
 import sys
 
 from handoff.agents.adapters import claude, codex, gemini, opencode
-from handoff.agents.adapters.pieces import event, part
+from handoff.agents.adapters.pieces import answer_event, both_events, call_event, event, part
 from handoff.agents.contract import (
     ANSWERED,
+    PIECE,
     RESULT,
     SAID,
     STARTED,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import LaunchRequest
 
-TALK = "acp.json"
+TALK, PLAN = "acp.json", "plan"
 _COUNTS = "inputTokens cachedReadTokens outputTokens thoughtTokens"
 _HOMES: dict[str, tuple[dict[str, str], tuple[tuple[str, str, bool], ...]]] = {
     "gemini": (
@@ -100,7 +101,14 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(RESULT, value.get("text"), ok=bool(value.get("ok")))
     if kind == USAGE:
         return event(USAGE, use=_used(value))
-    return event(str(kind), value.get("text")) if kind in (TOOL, ANSWERED, SAID) else ()
+    if kind == PLAN:
+        return both_events("update_plan", {"plan": value.get("items")}, "")
+    if kind == TOOL:
+        called = call_event(value.get("tool"), value.get("input"), str(value.get("call") or ""))
+        return tuple(one._replace(text=str(value.get("text") or "")) for one in called)
+    if kind == ANSWERED:
+        return answer_event(str(value.get("call") or ""), value.get("output"), ok=bool(value.get("ok", True)))
+    return event(SAID, value.get("text"), call=PIECE) if kind == SAID else ()
 
 
 def _used(value: dict[str, Any]) -> Usage:

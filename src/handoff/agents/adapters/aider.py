@@ -5,8 +5,19 @@ from __future__ import annotations
 import os
 import re
 
-from handoff.agents.adapters.pieces import event, model
-from handoff.agents.contract import ANSWERED, SAID, TOOL, TROUBLE, USAGE, Abilities, Adapter, AgentEvent, Launch, Usage
+from handoff.agents.adapters.pieces import event, file_event, model
+from handoff.agents.contract import (
+    ANSWERED,
+    LINE,
+    SAID,
+    TROUBLE,
+    USAGE,
+    Abilities,
+    Adapter,
+    AgentEvent,
+    Launch,
+    Usage,
+)
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,8 +71,9 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if text.startswith(_MODEL):
         return event(USAGE, text, use=Usage(model=text.removeprefix(_MODEL).split()[0]))
     if text.startswith("Applied edit to "):
-        return event(TOOL, text)
-    return event(SAID, text) if text else ()
+        (edit,) = file_event([{"path": text.removeprefix("Applied edit to "), "kind": "update"}], ok=True)
+        return (edit._replace(text=text),)
+    return event(SAID, text, call=LINE) if text else ()
 
 
 def _used(text: str) -> Usage:

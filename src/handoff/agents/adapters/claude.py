@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
+from handoff.agents.adapters.pieces import (
+    answer_event,
+    as_program,
+    call_event,
+    event,
+    model,
+    new_id,
+    our_server,
+    part,
+    usage_event,
+    with_hooks,
+)
 from handoff.agents.contract import (
     ANSWERED,
     RESULT,
     SAID,
     STARTED,
-    TOOL,
     TOTAL,
     TROUBLE,
     WAIT,
@@ -105,13 +115,28 @@ def read(line: str) -> tuple[AgentEvent, ...]:
             return event(WAIT, "the usage limit is reached", until=number(info.get("resetsAt")))
     if kind == "result":
         return (*_bill(value), *_result(value))
-    return event(ANSWERED) if kind == "user" else ()
+    return _answers(part(value, "message").get("content")) if kind == "user" else ()
 
 
 def _said(item: dict[str, Any]) -> tuple[AgentEvent, ...]:
     if item.get("type") == "tool_use":
-        return event(TOOL, item.get("name"))
+        return call_event(item.get("name"), part(item, "input"), str(item.get("id") or ""))
     return event(SAID, item.get("text"))
+
+
+def _answers(content: Any) -> tuple[AgentEvent, ...]:
+    """What tools gave; an error without a code is a command that failed, or a call that was refused."""
+    results = (
+        [item for item in content if isinstance(item, dict) and item.get("type") == "tool_result"]
+        if isinstance(content, list)
+        else []
+    )
+    found = tuple(
+        one
+        for item in results
+        for one in answer_event(str(item.get("tool_use_id") or ""), item.get("content"), ok=not item.get("is_error"))
+    )
+    return found or event(ANSWERED)
 
 
 def _bill(value: dict[str, Any]) -> tuple[AgentEvent, ...]:

@@ -10,15 +10,25 @@ import os
 import re
 import tomllib
 
-from handoff.agents.adapters.pieces import as_program, event, model, our_server, part, usage_event, with_hooks
+from handoff.agents.adapters.pieces import (
+    answer_event,
+    as_program,
+    both_events,
+    call_event,
+    event,
+    file_event,
+    model,
+    our_server,
+    part,
+    usage_event,
+    with_hooks,
+)
 from handoff.agents.contract import (
-    ANSWERED,
     BY_CLIENT,
     RESULT,
     SAID,
     STARTED,
     TOKEN_VARIABLE,
-    TOOL,
     TROUBLE,
     USAGE,
     Adapter,
@@ -169,10 +179,16 @@ def read(line: str) -> tuple[AgentEvent, ...]:
 
 def _item(item: dict[str, Any], *, started: bool) -> tuple[AgentEvent, ...]:
     kind = item.get("type")
-    if kind in _TOOL_ITEMS and (started or kind == "file_change"):
-        return event(TOOL, item.get("command") or kind)
+    key = str(item.get("id") or "")
+    if kind == "file_change":
+        return () if started else file_event(item.get("changes"), ok=item.get("status") != "failed")
+    if kind == "todo_list" and not started:
+        return both_events("update_plan", {"plan": item.get("items")}, "")
+    if kind in _TOOL_ITEMS and started:
+        called = call_event(kind, {"command": item.get("command")} if item.get("command") else item, key)
+        return tuple(one._replace(text=str(item.get("command") or kind)) for one in called)
     if kind in _TOOL_ITEMS:
-        return event(ANSWERED)
+        return answer_event(key, item.get("aggregated_output") or item.get("result"), code=item.get("exit_code"))
     return event(SAID, item.get("text")) if kind == "agent_message" and not started else ()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents.adapters.pieces import event, no_abilities
-from handoff.agents.contract import SAID, Adapter, AgentEvent, Launch, LaunchRequest
+from handoff.agents.contract import LINE, SAID, Adapter, AgentEvent, Launch, LaunchRequest
 from handoff.base.errors import ConfigError
 from handoff.base.markdown import fill
 from handoff.base.record import TYPE_CHECKING
@@ -19,7 +19,7 @@ NAMES = ("prompt", "prompt_file", "workspace", "session", "folder", "model")
 def read(line: str) -> tuple[AgentEvent, ...]:
     """Whatever it prints is what it said."""
     text = line.strip()
-    return event(SAID, text) if text else ()
+    return event(SAID, text, call=LINE) if text else ()
 
 
 def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:

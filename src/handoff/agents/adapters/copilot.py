@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, with_hooks
+from handoff.agents.adapters.pieces import (
+    answer_event,
+    as_program,
+    call_event,
+    event,
+    model,
+    new_id,
+    our_server,
+    part,
+    with_hooks,
+)
 from handoff.agents.contract import (
-    ANSWERED,
     RESULT,
     SAID,
     STARTED,
-    TOOL,
     TROUBLE,
     Adapter,
     AgentEvent,
@@ -67,9 +75,12 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "session.start":
         return event(STARTED, client_id=str(data.get("sessionId") or ""))
     if kind == "tool.execution_start":
-        return event(TOOL, data.get("toolName"))
+        return call_event(data.get("toolName"), part(data, "arguments"), str(data.get("toolCallId") or ""))
     if kind == "tool.execution_complete":
-        return event(ANSWERED)
+        ran, told = part(data, "shellExecution"), part(data, "result").get("content")
+        return answer_event(
+            str(data.get("toolCallId") or ""), told, code=ran.get("exitCode"), ok=bool(data.get("success"))
+        )
     if kind == "assistant.message":
         return event(SAID, data.get("content"))
     if kind in ("session.error", "error"):

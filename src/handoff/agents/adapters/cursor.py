@@ -6,8 +6,8 @@ Its hooks are read from `.cursor/hooks.json` of the project or of the person and
 
 from __future__ import annotations
 
-from handoff.agents.adapters.pieces import event, model, part
-from handoff.agents.contract import RESULT, SAID, STARTED, TOOL, Abilities, Adapter, AgentEvent, Launch, parse_line
+from handoff.agents.adapters.pieces import answer_event, call_event, event, model, part
+from handoff.agents.contract import RESULT, SAID, STARTED, Abilities, Adapter, AgentEvent, Launch, parse_line
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,8 +45,12 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(STARTED, client_id=str(value.get("session_id") or ""))
     if kind == "assistant":
         return event(SAID, part(value, "message").get("content"))
-    if kind == "tool_call" and value.get("subtype") == "started":
-        return event(TOOL, next(iter(part(value, "tool_call")), ""))
+    if kind == "tool_call":
+        name, told = next(iter(part(value, "tool_call").items()), ("", {}))
+        told, key = told if isinstance(told, dict) else {}, str(value.get("call_id") or "")
+        if value.get("subtype") == "started":
+            return call_event(name.removesuffix("ToolCall"), part(told, "args"), key)
+        return answer_event(key, part(told, "result").get("success") or told.get("result"))
     if kind == "result":
         return event(
             RESULT, value.get("result"), client_id=str(value.get("session_id") or ""), ok=not value.get("is_error")

@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 import re
 
-from handoff.agents.adapters.pieces import as_program, event, model, new_id, our_server, part, usage_event, with_hooks
+from handoff.agents.adapters.pieces import (
+    answer_event,
+    as_program,
+    call_event,
+    event,
+    model,
+    new_id,
+    our_server,
+    part,
+    usage_event,
+    with_hooks,
+)
 from handoff.agents.contract import (
-    ANSWERED,
+    PIECE,
     RESULT,
     SAID,
     STARTED,
-    TOOL,
     TOTAL,
     TROUBLE,
     Adapter,
@@ -111,11 +121,12 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "init":
         return event(STARTED, client_id=str(value.get("session_id") or ""))
     if kind == "tool_use":
-        return event(TOOL, value.get("tool_name"))
+        return call_event(value.get("tool_name"), part(value, "parameters"), str(value.get("tool_id") or ""))
     if kind == "tool_result":
-        return event(ANSWERED)
+        good = value.get("status") == "success"
+        return answer_event(str(value.get("tool_id") or ""), value.get("output") or value.get("error"), ok=good)
     if kind == "message" and value.get("role") == "assistant":
-        return event(SAID, value.get("content"))
+        return event(SAID, value.get("content"), call=PIECE if value.get("delta") else "")
     if kind == "error":
         return event(TROUBLE, value.get("message"))
     if kind == "result":

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.adapters.pieces import event, model, our_server, part, usage_event, with_hooks
+from handoff.agents.adapters.pieces import both_events, event, model, our_server, part, usage_event, with_hooks
 from handoff.agents.contract import (
-    ANSWERED,
     RESULT,
     SAID,
     STARTED,
-    TOOL,
     USAGE,
     Adapter,
     AgentEvent,
@@ -112,7 +110,12 @@ def read(line: str) -> tuple[AgentEvent, ...]:
     if kind == "step_start":
         return event(STARTED, client_id=known)
     if kind == "tool_use":
-        return event(TOOL, step.get("tool")) + event(ANSWERED)  # it tells of a tool when that has come back
+        state = part(step, "state")  # it tells of a tool when that has come back
+        code = part(state, "metadata").get("exit")
+        output = state.get("output") or state.get("error")
+        return both_events(
+            step.get("tool"), part(state, "input"), output, code=code, ok=state.get("status") == "completed"
+        )
     if kind == "text":
         return event(SAID, step.get("text"))
     if kind == "step_finish":

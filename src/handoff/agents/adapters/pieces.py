@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from handoff.agents.contract import USAGE, Abilities, AgentEvent, LaunchRequest, Usage, at_least, text_of
+import re
+
+from handoff.agents.contract import (
+    ANSWERED,
+    TOOL,
+    USAGE,
+    Abilities,
+    AgentEvent,
+    LaunchRequest,
+    Usage,
+    at_least,
+    text_of,
+)
+from handoff.agents.history import entries as form
+from handoff.agents.history.entries import HistoryEntry, TodoItem
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,3 +79,121 @@ def part(value: dict[str, Any], name: str) -> dict[str, Any]:
     """The object under a name; an empty one when it is none."""
     found = value.get(name)
     return found if isinstance(found, dict) else {}
+
+
+_ENDS = 600  # so much of an output is handed on: what is red stands at its end
+_SHELLS = frozenset("bash shell run_shell_command execute exec_command command_execution terminal local_shell".split())
+_MAKERS = frozenset("write write_file create".split())
+_EDITORS = frozenset(
+    "edit multiedit notebookedit replace str_replace strreplace str_replace_editor apply_patch patch write_file delete".split()
+)
+_LISTS = frozenset("todowrite todo_write write_todos update_plan updatetodos".split())
+_PATHS = ("file_path", "filePath", "notebook_path", "path", "absolute_path", "target_file")
+_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_HOW = {"Add": form.ADDED, "Update": form.CHANGED, "Delete": form.DELETED, "add": form.ADDED, "update": form.CHANGED}
+_HOW["delete"] = form.DELETED
+_STATES = {"completed": form.DONE, "done": form.DONE, "in_progress": form.DOING, "cancelled": form.DROPPED}
+_EXIT = re.compile(
+    r"^\W*(?:Exit code|Exit Code|exit code|exited with code|exited with exit code):? *(-?\d+)", re.MULTILINE
+)
+
+
+def call_event(name: Any, given: Any, call: str = "") -> tuple[AgentEvent, ...]:
+    """A tool that was called, with what it was asked; its result comes under the same `call`."""
+    return tuple(
+        AgentEvent(kind=TOOL, text=text_of(name), entry=entry, call="" if index else call)
+        for index, entry in enumerate(_asked(str(name or ""), given if isinstance(given, dict) else {"input": given}))
+    )
+
+
+def answer_event(call: str, output: Any, *, code: Any = None, ok: bool | None = None) -> tuple[AgentEvent, ...]:
+    """What the tool gave. Where no code is told apart from the text, the text is asked."""
+    text = output if isinstance(output, str) else text_of(output)
+    told = int(code) if isinstance(code, int) and not isinstance(code, bool) else _code_in(text)
+    good = told == 0 if told is not None else ok
+    return (
+        AgentEvent(
+            kind=ANSWERED,
+            call=call,
+            entry=HistoryEntry(form.TOOL, form.USED, text=text[-_ENDS:], exit=told, ok=good),
+        ),
+    )
+
+
+def both_events(
+    name: Any, given: Any, output: Any, *, code: Any = None, ok: bool | None = None
+) -> tuple[AgentEvent, ...]:
+    """A tool of which the client tells when it has come back."""
+    (answer,) = answer_event("", output, code=code, ok=ok)
+    told = answer.entry
+    if told is None:
+        return call_event(name, given)
+    return (
+        *(
+            one._replace(entry=one.entry._replace(text=told.text, exit=told.exit, ok=told.ok))
+            for one in call_event(name, given)
+            if one.entry is not None
+        ),
+        AgentEvent(kind=ANSWERED),
+    )
+
+
+def file_event(changes: Any, *, ok: bool) -> tuple[AgentEvent, ...]:
+    """Files that a client itself has changed, as it lists them."""
+    listed = [one for one in changes if isinstance(one, dict)] if isinstance(changes, list) else []
+    found = tuple(
+        AgentEvent(
+            kind=TOOL,
+            text="file_change",
+            entry=HistoryEntry(
+                form.TOOL, form.FILE, path=str(one.get("path") or ""), how=_HOW.get(str(one.get("kind")), ""), ok=ok
+            ),
+        )
+        for one in listed
+    )
+    return found or event(TOOL, "file_change")
+
+
+def _asked(name: str, given: dict[str, Any]) -> list[HistoryEntry]:
+    bare = name.rpartition(".")[2].casefold()
+    command = given.get("command", given.get("cmd"))
+    command = " ".join(map(str, command)) if isinstance(command, list) else command
+    patch = next(
+        (text for text in (*given.values(), command) if isinstance(text, str) and "*** Begin Patch" in text), ""
+    )
+    if patch:
+        return [
+            HistoryEntry(form.TOOL, form.FILE, path=path.strip(), how=_HOW[how])
+            for how, path in _PATCHED.findall(patch)
+        ]
+    if bare in _LISTS:
+        return [HistoryEntry(form.TOOL, form.PLAN, todo=_listed(given))]
+    if bare in _SHELLS and isinstance(command, str):
+        return [HistoryEntry(form.TOOL, form.SHELL, command=command)]
+    path = next((str(given[key]) for key in _PATHS if given.get(key)), "")
+    if path and bare in (_MAKERS | _EDITORS):
+        how = "" if bare in _MAKERS else form.DELETED if bare == "delete" else form.CHANGED
+        old, new = (str(given.get(key) or given.get(other) or "") for key, other in _REPLACED)
+        return [HistoryEntry(form.TOOL, form.FILE, path=path, how=how, old=old, new=new)]
+    kind = form.AGENT if bare in ("task", "agent") else form.USED
+    return [HistoryEntry(form.TOOL, kind, text=str(given.get("description") or name))]
+
+
+_REPLACED = (("old_string", "old_str"), ("new_string", "new_str"))
+
+
+def _listed(given: dict[str, Any]) -> tuple[TodoItem, ...]:
+    items = next((value for value in given.values() if isinstance(value, list)), [])
+    return tuple(
+        TodoItem(
+            str(one.get("content") or one.get("step") or one.get("description") or ""),
+            _STATES.get(str(one.get("status")), form.PENDING),
+        )
+        for one in items
+        if isinstance(one, dict)
+    )
+
+
+def _code_in(text: str) -> int | None:
+    found = _EXIT.search(text[:200]) or _EXIT.search(text[-200:])
+    return int(found[1]) if found else None

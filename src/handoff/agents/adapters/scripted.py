@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 
-from handoff.agents.adapters.pieces import event, no_abilities
-from handoff.agents.contract import SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, LaunchRequest, Usage
+from handoff.agents.adapters.pieces import answer_event, call_event, event, file_event, no_abilities
+from handoff.agents.contract import OUTPUT, SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, LaunchRequest, Usage
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.process import shell
@@ -27,8 +27,11 @@ SCRIPTS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scripts")
 """The packaged scripts of the demo."""
 VERBS = ("write", "append", "replace", "delete", "run", "say", "spend", "sleep", "expect", "exit", "crash", "hang")
 _EXTRAS = {"write": {"text"}, "append": {"text"}, "replace": {"old", "new"}, "run": {"may_fail"}}
-SPENT = "spent "
+SPENT, EXITED = "spent ", "exit "
 _RUN_SECONDS = 600.0
+_RUN = "run"  # it does one thing after the other
+_EDITS = {"wrote ": "update", "added to ": "update", "edited ": "update", "deleted ": "delete"}
+"""What it says of its own edits, and what they are."""
 _HANG_SECONDS = 3600.0
 
 
@@ -125,6 +128,7 @@ class Player:
         done = shell(line, environment=self.stage.environment, cwd=self.stage.folder, timeout=_RUN_SECONDS)
         for shown in done.text.rstrip().splitlines():
             self.tell(f"  {shown}")
+        self.tell(f"{EXITED}{done.code}")
         if done.code and not act.get("may_fail"):
             return Ended(1, f"'{line}' ended with {done.code}")
         return None
@@ -180,6 +184,15 @@ def read(line: str) -> tuple[AgentEvent, ...]:
         return event(TROUBLE, text.removeprefix("Error: "))
     if text.startswith(SPENT) and text.endswith(" USD"):
         return event(USAGE, text, use=Usage(money=_amount(text)))
+    if line.startswith("$ "):
+        return call_event("shell", {"command": text[2:]}, _RUN)
+    if text.startswith(EXITED) and text[len(EXITED) :].lstrip("-").isdigit():
+        return answer_event(_RUN, "", code=int(text[len(EXITED) :]))
+    if line.startswith(("  ", "(")):
+        return event(OUTPUT, line[2:] if line[0] == " " else line, call=_RUN)
+    for words, how in _EDITS.items():
+        if text.startswith(words):
+            return file_event([{"path": text.removeprefix(words), "kind": how}], ok=True)
     return event(SAID, text) if text else ()
 
 

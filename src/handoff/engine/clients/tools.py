@@ -10,7 +10,6 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states, tasks
 from handoff.engine import acts
-from handoff.engine.fanout import paths
 from handoff.engine.home import find_project
 from handoff.engine.proof import evidence
 from handoff.engine.sessions import hooks, requests
@@ -18,6 +17,7 @@ from handoff.engine.tasks import create, current
 from handoff.engine.tasks import report as journey
 from handoff.engine.tasks.manifests.fields import SUB_TASK_KEYS
 from handoff.engine.workspaces import task_clones
+from handoff.engine.workspaces.baton import for_holder
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
@@ -37,11 +37,7 @@ def task(app: App) -> str:
     if permissions is not None:
         with open(os.path.join(permissions.folder, "baton.md"), encoding="utf-8") as file:
             return file.read()
-    path = paths.document(app, _hold(app).task)
-    if not os.path.exists(path):
-        raise UserError("Your task has no baton on this machine.", "Write it again: handoff database files")
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    return for_holder(app, _hold(app).task)
 
 
 def claim(app: App, name: str = "") -> str:
@@ -49,8 +45,8 @@ def claim(app: App, name: str = "") -> str:
     if hooks.read_permissions(app) is not None:
         raise Refused("You were started for your task and hold it.", "See it with the `task` tool.")
     taken = journey.take(app, task=name, by_model=True)
-    with open(paths.document(app, taken.task), encoding="utf-8") as file:
-        return f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}.\n\n{file.read()}"
+    words = f"You hold '{taken.task.label}' as session {taken.session.id} with fence {taken.fence}."
+    return f"{words}\n\n{for_holder(app, taken.task)}"
 
 
 def note(app: App, text: str) -> str:

@@ -188,6 +188,7 @@ class _Writer:
         self.config = home_config(app)
         self.files: Files = {}
         self._batches: dict[int, Batch] = {}
+        self._parts: dict[int, list[Task]] = {}
         self._guards: dict[tuple[str, str], dict[str, str]] = {}
 
     def batch(self, key: int) -> Batch:
@@ -196,6 +197,12 @@ class _Writer:
 
             self._batches[key] = batches.get(self.app.database, key=key)
         return self._batches[key]
+
+    def parts(self, batch: Batch) -> list[Task]:
+        """All tasks of a batch, as they are while these files are written."""
+        if batch.key not in self._parts:
+            self._parts[batch.key] = tasks.of_batch(self.app.database, batch=batch.key)
+        return self._parts[batch.key]
 
     def folder(self, batch: Batch) -> str:
         return os.path.join(files_folder(self.app.settings.home, batch.project), "batches", batch.id)
@@ -216,7 +223,7 @@ class _Writer:
         """Everything of a batch that was just opened."""
         batch = self.batch(key)
         self.files[os.path.join(self.folder(batch), "manifest.json")] = manifest_file(batch)
-        for part in tasks.of_batch(self.app.database, batch=key):
+        for part in self.parts(batch):
             self.add_task(part)
 
     def add_fan_in(self, key: int) -> None:
@@ -235,12 +242,10 @@ class _Writer:
         parts: list[Task] = []
         if batch is not None and task.kind == tasks.FAN_IN:
             self.add_fan_in_marks(batch, task)
-            if task.state != states.WAITING:
-                parts = [
-                    part for part in tasks.of_batch(self.app.database, batch=batch.key) if part.kind == tasks.SUB_TASK
-                ]
         elif batch is not None:
             self.add_part(batch, task)
+        if batch is not None and (task.kind != tasks.FAN_IN or task.state != states.WAITING):
+            parts = self.parts(batch)
         base = document(self.app, task).removesuffix(".md")
         job = Job(task.project, task.id, task.workspace, base + ".md", task.agent)
         ready = task.state == states.READY and not _is_held(task, self.stops)

@@ -8,7 +8,15 @@ from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.features.status import View, active_feature, git_facts, look, picture, refuse_invalid
+from handoff.engine.features.status import (
+    View,
+    active_feature,
+    git_facts,
+    is_without_feature,
+    look,
+    picture,
+    refuse_invalid,
+)
 from handoff.feature import folder, history
 from handoff.feature.plan import edit as plan_edit
 from handoff.feature.plan import plan as plans
@@ -236,6 +244,24 @@ def note(app: App, *, text: str) -> str:
     """Append a dated note to SESSION.md; returns its path."""
     _, feature = active_feature(app)
     return _append(feature, "SESSION.md", "## Notes", f"- {stamp(app.clock.now())}: {_words(text, 'note')}")
+
+
+def add_rule(app: App, *, text: str) -> str:
+    """Write a rule down: in SESSION.md where a feature is active, so that it travels with it; else for the project, on this machine."""
+    if not is_without_feature(app):
+        return note(app, text=f"Rule: {text.strip()}" if text.strip() else "")
+    if app.settings.get("HANDOFF_SESSION"):
+        raise Refused("Rules of a project are its person's to give.", "Leave a note instead: handoff task note 'TEXT'")
+    from handoff.engine.home import find_project, settle
+    from handoff.feature.baton import RULES_FILE
+
+    rule = _words(text, "rule")
+    project = settle(app, find_project(app))
+    path = os.path.join(app.settings.home, project.name, RULES_FILE)
+    before = files.read_text(path).rstrip("\n") + "\n" if os.path.exists(path) else ""
+    files.make_folder(os.path.dirname(path), mode=0o700)
+    files.write_atomic(path, f"{before}- {rule}\n")
+    return path
 
 
 def decide(app: App, *, text: str, because: str) -> str:

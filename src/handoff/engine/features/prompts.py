@@ -7,12 +7,33 @@ import os
 from handoff.base import files
 from handoff.base.clock import stamp
 from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.markdown import fenced
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
 from handoff.base.settings import PROJECT_FOLDER, Config, project_config
 from handoff.engine.features import status, teammates
+from handoff.engine.features.pinned import goal_part, rules_and_goal
 from handoff.feature import documents, excerpts, folder, history, templates
-from handoff.feature.excerpts import PromptPart
+from handoff.feature.baton import (
+    END,
+    GOAL,
+    LIMITS,
+    NEXT,
+    PROOF,
+    RULES,
+    STATE,
+    TRIED,
+    Fitted,
+    PromptPart,
+    arrange,
+    estimate,
+    head,
+    listing,
+    marked,
+    pinned,
+    rule_parts,
+    tail,
+)
 from handoff.feature.plan import plan as plans
 from handoff.git.plumbing import checkout
 
@@ -28,6 +49,7 @@ _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
 _HUGE_PLAN = 2000  # so many steps are never shown whole
 _WORKING = ("start", "continue")
+_MICRO = "Next Micro-Step"
 _SESSION_FIRST = ("SESSION.md", "STATE.md", "FEATURE.md", "SPEC.md", "DESIGN.md")
 
 _TITLES = {
@@ -74,8 +96,10 @@ def for_run(app: App) -> str:
     return "continue" if view.plan.done else "start"
 
 
-def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True, record: bool = True) -> Prompt:
-    """Make the prompt of one kind for the active feature, with its guards."""
+def build(
+    app: App, *, kind: str, tokens: int | None = None, embed: bool = True, record: bool = True, chat: bool = False
+) -> Prompt:
+    """Make the prompt of one kind for the active feature, with its guards; `chat` is for a window that cannot run our commands."""
     warnings: list[str] = []
     git_facts = status.begin_git_facts(app)
     try:
@@ -86,7 +110,8 @@ def build(app: App, *, kind: str, tokens: int | None = None, embed: bool = True,
     warnings += view.plan.warnings if kind in _WORKING else ()
     facts = git_facts()
     moved = status.drift(app, view, facts, handing=True)
-    prompt = _compose(app, view, kind, facts, moved, tokens, embed, warnings.append)
+    order = _Order(kind, tokens or int(view.config.number("budget")), embed, chat)
+    prompt = _compose(app, view, order, facts, moved, warnings.append)
     if record and kind in _RECORDED:
         _remember(app, view, kind, facts)
     return prompt._replace(warnings=tuple(warnings + moved.words))
@@ -110,66 +135,123 @@ def _guarded_look(app: App, kind: str) -> View:
 
 def prompt_of(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] = ()) -> Prompt:
     """A finished text as a prompt."""
-    text = text.rstrip() + "\n"
+    text = marked(text)
     return Prompt(
         kind=kind,
         title=_TITLES[kind],
         text=text,
-        tokens=excerpts.estimate(text),
+        tokens=estimate(text),
         focus=focus,
         left_out=left_out,
         warnings=(),
     )
 
 
+class _Order(Record):
+    """What is wanted of a prompt."""
+
+    kind: str
+    tokens: int
+    embed: bool
+    chat: bool
+
+
 def _compose(
     app: App,
     view: View,
-    kind: str,
+    order: _Order,
     facts: checkout.CheckoutFacts | None,
     moved: Drift,
-    tokens: int | None,
-    embed: bool,
     warn: Callable[[str], None],
 ) -> Prompt:
-    values = values_for(app, view.workspace.root, view.feature, view.config, kind, view.readiness())
+    kind = order.kind
+    values = values_for(app, view.workspace.root, view.feature, view.config, kind, view.readiness(), chat=order.chat)
     template = templates.load(f"default_{kind}_prompt.md", view.workspace, warn)
     frame = templates.render(template, {**values, templates.STATE_FIELD: ""}, warn)
-    left_out: tuple[str, ...] = ()
-    text = frame
-    if embed:
-        limit = tokens or int(view.config.number("budget"))
-        room = limit - excerpts.estimate(frame) - 30
-        fitted = excerpts.fit(_parts(app, view, kind, facts, moved), room)
-        left_out = fitted.left_out
-        state, taken = redact(_state_block(fitted, view.folder))
-        if taken:
-            warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
-        text = templates.render(template, {**values, templates.STATE_FIELD: state}, lambda _: None)
-        if room < 0:
-            size = excerpts.estimate(text)
-            warn(f"The budget of {limit} tokens is too small for the state; the prompt has about {size}.")
-    return prompt_of(kind, text, _focus(view), left_out)
+    sections: dict[str, list[PromptPart]] = {}
+    if kind in _WORKING and "{{workflow_instructions}}" not in template.text:
+        sections = _orders(app, view, kind, values["read_files"], embed=order.embed, chat=order.chat)
+    if order.embed:
+        sections = {**_parts(app, view, kind, facts, moved), **sections}
+    room = order.tokens - estimate(frame) - 30
+    fitted = arrange(sections, room)
+    state, taken = redact(_state_block(fitted, view.folder, embed=order.embed))
+    if taken:
+        warn(f"{taken} value(s) that look like secrets were replaced by [redacted] in the prompt.")
+    text = templates.render(template, {**values, templates.STATE_FIELD: state}, lambda _: None)
+    if order.embed and estimate(text) > order.tokens + 100:
+        warn(f"The budget of {order.tokens} tokens is too small for the state; the prompt has about {estimate(text)}.")
+    return prompt_of(kind, text, _focus(view), fitted.left_out)
+
+
+def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat: bool) -> dict[str, list[PromptPart]]:
+    """What a working session is to do: the next action, how it is proven, what it must not do, how it ends."""
+    where, program = view.folder, app.settings.program
+    made = templates.planning_steps(where, view.readiness()) if kind == "start" else ""
+    step, config = view.plan.current, view.config
+    first = [f"Step {step.number} of {len(view.plan.marks)}: {step.text}"] if step is not None else []
+    first += _left_to_do(view)
+    proof = [f"The step is done when `{step.check}` is green."] if step is not None and step.check else []
+    whole = config.text("check")
+    found = "as the project's documents say" if chat else f"`{program} check` finds and runs it"
+    proof.append(f"The whole suite: `{whole}`" if whole else f"The whole suite: {found}.")
+    return {
+        NEXT: [
+            pinned("" if embed else f"Read, in this order:\n{reading}", "Read"),
+            pinned(made, "Part one: make what is missing"),
+            pinned(templates.bullets(first, none=""), "Part two: carry the plan out" if made else ""),
+            pinned(templates.step_rules(where, program, chat=chat)),
+        ],
+        PROOF: [pinned(templates.bullets(proof))],
+        LIMITS: [pinned(f"{templates.LIMITS}\n- {_language(view.config)}")],
+        END: [pinned("Before you stop, for any reason:\n" + templates.stopping_rules(where, program, chat=chat))],
+    }
+
+
+def _language(config: Config) -> str:
+    return f"Write the prose of the documents in {config.text('language')}; headings and boxes of STATE.md stay as they are."
+
+
+def _left_to_do(view: View) -> list[str]:
+    """What the last session meant to do next, as its document and its notes say; the newest word is the last."""
+    text = view.texts["SESSION.md"] or ""
+    planned = _planned(text)
+    if planned:
+        return [f"Noted {planned[-1][2:]}"]
+    micro = documents.body_of(text, _MICRO).strip()
+    return [f"The last session's next micro-step: {' '.join(micro.split())}"] if micro not in ("", "Unknown.") else []
+
+
+def _planned(text: str) -> list[str]:
+    """The notes that say what is next."""
+    notes = [line for line in documents.body_of(text, "Notes").splitlines() if line.startswith("- ")]
+    return [line for line in notes if ": next" in line.casefold()]
 
 
 def _focus(view: View) -> str:
     return view.plan.current.text if view.plan.current else ""
 
 
-def _state_block(fitted: excerpts.Fitted, where: str) -> str:
-    if not fitted.text:
-        return f"# Where things stand\nRead the documents in `{where}/`; none of them fits into this prompt's budget."
-    told = f"Taken from the files of `{where}/` and from git; " + (
-        "what did not fit is named at the end: read that there."
+def _state_block(fitted: Fitted, where: str, *, embed: bool) -> str:
+    if not embed:
+        return fitted.text
+    told = (
+        f"What did not fit is named near the end: read it there. The documents are in `{where}/`."
         if fitted.left_out
-        else "enough to work without opening them."
+        else f"What follows is taken from `{where}/` and from git, enough to work without opening them."
     )
-    rest = f"\n\n## Not in this prompt\n{templates.bullets(list(fitted.left_out))}" if fitted.left_out else ""
-    return f"# Where things stand\n{told}\n\n{fitted.text}{rest}"
+    return f"{told}\n\n{fitted.text}"
 
 
 def values_for(
-    app: App, root: str, feature: folder.Feature, config: Config, kind: str, readiness: dict[str, str]
+    app: App,
+    root: str,
+    feature: folder.Feature,
+    config: Config,
+    kind: str,
+    readiness: dict[str, str],
+    *,
+    chat: bool = False,
 ) -> dict[str, str]:
     """What the placeholders of a prompt stand for."""
     where, language = os.path.relpath(feature.path, root), config.text("language")
@@ -188,14 +270,14 @@ def values_for(
         "read_files": templates.reading_list(root, feature, reading, extra),
         "artifact_status": templates.artifact_status(readiness),
         "planning_mode": templates.start_mode(readiness),
-        "workflow_instructions": _instructions(kind, where, app.settings.program, readiness),
+        "workflow_instructions": _instructions(kind, where, app.settings.program, readiness, chat=chat),
     }
 
 
-def _instructions(kind: str, where: str, program: str, readiness: dict[str, str]) -> str:
+def _instructions(kind: str, where: str, program: str, readiness: dict[str, str], *, chat: bool) -> str:
     if kind == "start":
-        return templates.starting_rules(where, program, readiness)
-    return templates.working_rules(where, program) if kind == "continue" else templates.planning_rules()
+        return templates.starting_rules(where, program, readiness, chat=chat)
+    return templates.working_rules(where, program, chat=chat) if kind == "continue" else templates.planning_rules()
 
 
 def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
@@ -205,44 +287,57 @@ def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
     return tuple(name for name in READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
 
 
-def _parts(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None, moved: Drift) -> list[PromptPart]:
-    """Everything a session may want to know, in reading order, with what matters most first in line for room.
+def _parts(
+    app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None, moved: Drift
+) -> dict[str, list[PromptPart]]:
+    """Everything a session may want to know, in the order of every baton, with what matters most first in line for room.
 
     A part without text is left out where the parts are fitted.
     """
     where, plan = view.folder, view.plan
     git_parts = _begin_git_parts(app, facts, moved)
     others = teammates.at_work(app)
-    decisions = documents.nested(folder.optional_document(view.feature, "DECISIONS.md") or "")
-    return [
-        _goal(view),
-        *([_plan(view)] if plan.marks and kind not in ("spec", "design") else []),
-        _last_notes(view),
-        _newest("Decisions", decisions, priority=6, path=f"{where}/DECISIONS.md", share=0.4),
-        *(
-            _document(view, name[:-3].capitalize(), name, priority, 0.6, _focus(view))
-            for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
-            if documents.readiness(name, view.texts[name]) == documents.READY
-        ),
-        _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
-        PromptPart(
-            title="Other notes in STATE.md",
-            text=excerpts.state_notes(view.texts["STATE.md"] or ""),
-            priority=6,
-            path=f"{where}/STATE.md",
-            share=0.3,
-        ),
-        *git_parts(),
-        _listing("Others at work here", others, priority=5),
-        _listing("Last checks", _check_lines(app, view, facts), priority=5, path=f"{where}/{history.FILE}"),
-        *_context_parts(view),
-    ]
+    feature, session = view.texts["FEATURE.md"] or "", view.texts["SESSION.md"] or ""
+    decisions = folder.optional_document(view.feature, "DECISIONS.md") or ""
+    rules, goal = rules_and_goal(feature, session, decisions)
+    project = teammates.project_of(app)
+    return {
+        RULES: rule_parts(app.settings.home, project, view.workspace.root, rules),
+        GOAL: [
+            goal_part(goal, f"{where}/FEATURE.md"),
+            *(
+                _document(view, name[:-3].capitalize(), name, priority, 0.6, _focus(view))
+                for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
+                if documents.readiness(name, view.texts[name]) == documents.READY
+            ),
+        ],
+        STATE: [
+            *([_plan(view)] if plan.marks and kind not in ("spec", "design") else []),
+            *git_parts(),
+            _listing("Last checks", _check_lines(app, view, facts), priority=3, path=f"{where}/{history.FILE}"),
+            PromptPart("What the last check said", _red_check(view), 3, f"{where}/{history.FILE}"),
+            _listing("Others at work here", others, priority=5),
+            _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
+            PromptPart(
+                title="Other notes in STATE.md",
+                text=excerpts.state_notes(view.texts["STATE.md"] or ""),
+                priority=6,
+                path=f"{where}/STATE.md",
+                share=0.3,
+            ),
+            *_context_parts(view),
+        ],
+        TRIED: [_last_notes(view), *_earlier(app, view, project)],
+    }
 
 
-def _goal(view: View) -> PromptPart:
-    whole, path = excerpts.goal(view.texts["FEATURE.md"] or ""), f"{view.folder}/FEATURE.md"
-    part = PromptPart(title="Goal", text=whole, priority=1, path=path, share=0.35)
-    return part._replace(shrink=lambda room: excerpts.cut_goal(whole, room, path))
+def _earlier(app: App, view: View, project: str) -> list[PromptPart]:
+    """What sessions did that had a step of this feature as their task."""
+    if not project or not app.has_rows:
+        return []
+    from handoff.engine.features import attempts
+
+    return attempts.of_feature(app, project=project, feature=os.path.basename(view.feature.path))
 
 
 def _plan(view: View) -> PromptPart:
@@ -260,12 +355,30 @@ def _plan(view: View) -> PromptPart:
 
 def _last_notes(view: View) -> PromptPart:
     """What the last session left: its document, or what `note` wrote into the scaffold."""
-    title, text = "Last session's notes", view.texts["SESSION.md"]
+    title, text = f"Last session's notes{_changed(view)}", _without_told(view.texts["SESSION.md"])
     if documents.readiness("SESSION.md", text) == documents.READY:
-        return _document(view, title, "SESSION.md", 4, 0.5)
+        return PromptPart(title, documents.nested(text or ""), 4, f"{view.folder}/SESSION.md", 0.5)
     return _newest(
         title, documents.body_of(text or "", "Notes"), priority=4, path=f"{view.folder}/SESSION.md", share=0.5
     )
+
+
+def _without_told(text: str | None) -> str | None:
+    """The document without what stands among the rules or as the next action already."""
+    if not text:
+        return text
+    told = set(_planned(text)[-1:])
+    kept = "\n".join(line for line in text.split("\n") if ": Rule: " not in line and line not in told)
+    micro = documents.body_of(text, _MICRO).strip()
+    return kept.replace(micro, "", 1) if micro and not told else kept
+
+
+def _changed(view: View) -> str:
+    """When SESSION.md was written: what is older than the files is read with that in mind."""
+    try:
+        return f", written {stamp(os.stat(view.feature.file('SESSION.md')).st_mtime)}"
+    except OSError:
+        return ""
 
 
 def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> PromptPart:
@@ -277,7 +390,7 @@ def _document(view: View, title: str, name: str, priority: int, share: float, ab
 def _newest(title: str, text: str, *, priority: int, path: str, share: float) -> PromptPart:
     """A document that is appended to: where it must be cut, its end stays."""
     part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
-    return part._replace(shrink=lambda room: excerpts.tail(text, room))
+    return part._replace(shrink=lambda room: tail(text, room))
 
 
 def _listing(title: str, items: Sequence[str], *, priority: int, path: str = "") -> PromptPart:
@@ -299,6 +412,8 @@ def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drif
         else tuple
     )
 
+    changed = checkout.begin_diff(facts, environment=app.git_environment)
+
     def answer() -> list[PromptPart]:
         lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
         lines += excerpts.change_lines(
@@ -314,9 +429,18 @@ def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drif
         state = _listing("Git", lines, priority=3, path="git status")
         title = "Commits since the last hand-off" if since else "Last commits"
         found = [f"{commit.sha[:10]} {commit.subject}" for commit in log() or ()]
+        diff = changed() if changed is not None else ""
         return [
-            state._replace(shrink=lambda room: excerpts.listing(lines, room)),
+            state._replace(shrink=lambda room: listing(lines, room)),
             _listing(title, found, priority=5, path="git log"),
+            PromptPart(
+                title="The diff of what is not committed",
+                text=fenced(diff, "diff") if diff else "",
+                priority=7,
+                path="git diff HEAD",
+                share=0.25,
+                shrink=lambda room: fenced(head(diff, room - 5, "git diff HEAD"), "diff"),
+            ),
         ]
 
     return answer
@@ -329,6 +453,16 @@ def _check_lines(app: App, view: View, facts: checkout.CheckoutFacts | None) -> 
     from handoff.engine.features import tree_marks
 
     return tree_marks.verdict_lines(app, view, found, facts)
+
+
+def _red_check(view: View) -> str:
+    """What the newest check said, if it was red."""
+    found = [entry for entry in view.entries if entry["kind"] == "check"]
+    if not found or found[-1].get("verdict") == "green" or not found[-1].get("tail"):
+        return ""
+    from handoff.engine.features.attempts import check_words
+
+    return check_words(found[-1])
 
 
 def _context_parts(view: View) -> list[PromptPart]:
@@ -418,5 +552,11 @@ def plain(app: App, *, kind: str) -> Prompt:
     if not there:
         values["read_files"] = templates.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
-    text = templates.render(template, {**values, templates.STATE_FIELD: ""}, warnings.append)
+    state = "" if kind not in _WORKING or "{{workflow_instructions}}" in template.text else _plain_state(values)
+    text = templates.render(template, {**values, templates.STATE_FIELD: state}, warnings.append)
     return prompt_of(kind, text)._replace(warnings=tuple(warnings))
+
+
+def _plain_state(values: dict[str, str]) -> str:
+    """Where nothing is looked at: what to read, and how to work."""
+    return f"## Read, in this order\n{values['read_files']}\n\n## Work\n{values['workflow_instructions']}"

@@ -42,6 +42,16 @@ def at_work(app: App) -> list[str]:
     ]
 
 
+def project_of(app: App) -> str:
+    """Under which name the relay knows this folder; empty where it does not."""
+    from handoff.engine.home import find_project
+
+    try:
+        return find_project(app).name
+    except HandoffError:
+        return ""
+
+
 def under_way(app: App) -> dict[str, int]:
     """How much the relay has under way in this project, as numbers; nothing where it cannot be read."""
     if not app.has_rows:

@@ -28,15 +28,6 @@ _HASHED = 2  # hyphens in the stamp of a file whose content is part of it
 _DOCUMENTS = PROJECT_FOLDER + "/"  # the feature's own documents are every session's to write
 
 
-def refusal_words(body: dict[str, Any]) -> str:
-    """Why a report was refused, in short, from what the journal keeps of it."""
-    outside = body.get("outside") or ()
-    if outside:
-        return f"it changed files it does not own: {', '.join(map(on_one_line, outside[:5]))}"
-    check = body.get("check") or {}
-    return f"`{check.get('command')}` is {check.get('verdict')}" if check else "its check is red"
-
-
 class Evidence(Record):
     """What was found when a session said that it is done."""
 

@@ -17,6 +17,7 @@ from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import decisions, states, tasks
 from handoff.engine.fanout import views
 from handoff.engine.features import pulse
+from handoff.engine.features.attempts import refusal_words
 from handoff.engine.home import home_config
 from handoff.engine.outcome import kinds
 from handoff.engine.outcome.carry_out import carry_out
@@ -186,7 +187,7 @@ def _with_refusal(app: App, claim: Claim, task: Task, outcome: AgentOutcome) -> 
         return outcome
     events = journal.of_task(app.database, key=task.key)
     refused = [event for event in events if event.kind == "task.rejected" and event.session == claim.session.id]
-    return outcome._replace(reason=evidence.refusal_words(refused[-1].body)) if refused else outcome
+    return outcome._replace(reason=refusal_words(refused[-1].body)) if refused else outcome
 
 
 def _question(app: App, task: Task, outcome: AgentOutcome) -> str:

@@ -88,13 +88,9 @@ def _tell(app: App, call: Call, lost: list[ClaimedTask]) -> HookAnswer:
 
 
 def _baton(app: App, task: Task) -> str:
-    from handoff.engine.fanout.paths import document
+    from handoff.engine.workspaces.baton import for_holder
 
-    try:
-        with open(document(app, task), encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return for_holder(app, task)
 
 
 def _feature(app: App) -> HookAnswer:

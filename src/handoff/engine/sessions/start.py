@@ -29,12 +29,13 @@ from handoff.engine.proof import evidence
 from handoff.engine.safety import incidents, snapshots
 from handoff.engine.sessions import conclude, endpoints, hooks, policy, preflight
 from handoff.engine.sessions.agent_programs import Client, client_of
-from handoff.engine.sessions.briefing import briefing
 from handoff.engine.sessions.placement import SHARED, Placement, check_sandbox, place
 from handoff.engine.tasks import spending
 from handoff.engine.tasks.report import claim_as
+from handoff.engine.workspaces import baton as batons
 from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
+from handoff.feature.baton import marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,8 +173,9 @@ def _begin(
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
         _keep_start(app, task.workspace, name)
-    baton = without_secrets(prepared or briefing(app, config, task, client, placement), app.settings.environment)
+    baton = without_secrets(prepared or _baton(app, config, task, client, placement), app.settings.environment)
     folder, token = folders.make(app.settings.home, task.project, name)
+    folders.put(folder, folders.BATON, baton)  # first: a sandbox shows only what is there when it is made
     order = _order(app, request, client, task, placement, folder, baton)._replace(token=token)
     launch = _starter(request, client.adapter)(order)
     command = policy.command(
@@ -183,7 +185,6 @@ def _begin(
     facts["records"] = _records(app, client, order, launch)
     files = {
         folders.FACTS: dumps(facts),
-        folders.BATON: baton,
         folders.TOKEN: token,
         folders.PERMISSIONS: hooks.permissions_text(task, placement),
         LAUNCH: dumps({"cwd": placement.folder, **command.order, "terminal": request.terminal}),
@@ -194,6 +195,15 @@ def _begin(
     session.start(command.environment)
     holds.release_task(app.database, key=task.key, since=claim.session.started_at)
     return RunningSession(session, claim, folder, placement.words)
+
+
+def _baton(app: App, config: Config, task: Task, client: Client, placement: Placement) -> str:
+    """The document of an ordinary task, with what came before; its commands are short, because the session's PATH finds us."""
+    name = os.path.basename(client.own[0])
+    program = name if name == "handoff" else shell_line(client.own)
+    calls = type(app)(app.settings._replace(program=program), app.clock)
+    place = batons.Place(placement.folder, placement.clone, placement.snapshot_store, client.abilities.mcp)
+    return batons.for_session(calls, config, task, place)
 
 
 def _keep_start(app: App, workspace: str, session: str) -> None:
@@ -216,9 +226,11 @@ def _order(
     able, own, sandboxed = client.abilities, client.own, placement.policy is not None
     file = os.path.join(folder, folders.BATON)
     if request.resume:
-        prompt = request.reason or f"Go on with task '{task.label}'. Your baton is {file}."
+        prompt = request.reason or marked(f"Go on with task '{task.label}'. Your baton is {file}.")
     elif able.start_context:
-        prompt = f"Do task '{task.label}' as the baton says that you were given at the start. It is also in {file}."
+        prompt = marked(
+            f"Do task '{task.label}' as the baton says that you were given at the start. It is also in {file}."
+        )
     else:
         prompt = baton
     return LaunchRequest(

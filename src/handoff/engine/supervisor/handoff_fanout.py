@@ -32,7 +32,7 @@ from handoff.engine.fanout.paths import LOOKED
 from handoff.engine.home import Project, find_project
 from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.tasks import batches, create, report
-from handoff.engine.workspaces.baton import RULES
+from handoff.feature.baton import RULES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -537,7 +537,7 @@ class _Import:
     def _rules(self, project: str, blocks: list[str]) -> tuple[str, str]:
         """Rules of the home or of one project: a file that every baton quotes, also those just written. One that is there stays."""
         place = self._place(project, self._known_workspace(project)).name if project else ""
-        path = os.path.join(self.app.settings.home, place, RULES)
+        path = os.path.join(self.app.settings.home, place, RULES_FILE)
         if os.path.lexists(path):
             return KNOWN, f"{path} is there"
         if self.execute:

@@ -8,7 +8,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import holds, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.proof.evidence import refusal_words
+from handoff.engine.features.attempts import refusal_words
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:

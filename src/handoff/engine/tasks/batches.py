@@ -208,6 +208,8 @@ def _fan_in_brief(manifest: Manifest) -> str:
     several = f"Bring the parts of batch `{manifest.batch_id}` together."
     alone = f"See that the one part of batch `{manifest.batch_id}` is whole."
     lines = [several if len(manifest.sub_tasks) > 1 else alone]
+    if manifest.goal:
+        lines.append(f"What all of it is for: {manifest.goal}")
     if manifest.rationale:
         lines.append(f"Why it was split: {manifest.rationale}")
     if manifest.next_after:

@@ -7,6 +7,7 @@ import os
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import read_text
 from handoff.base.ids import check_id, slug
+from handoff.base.markdown import BATON_MARK
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.requirements import check_labels
@@ -117,7 +118,8 @@ def _refuse_foreign_file(app: App, project: Project, task: str) -> None:
     path = os.path.join(files_folder(app.settings.home, project.name), "queue", f"{task}.md")
     if not os.path.lexists(path) or tasks.is_known(app.database, project=project.name, id=task):
         return
-    if not read_text(path).startswith(f"# Task `{task}` of project "):  # so begins a baton, perhaps of another database
+    text = read_text(path).removeprefix(f"{BATON_MARK}\n")
+    if not text.startswith(f"# Task `{task}` of project "):  # so begins a baton, perhaps of another database
         raise Refused(
             f"{path} is there, and no task of handoff wrote it.",
             f"If handoff-fanout did, take its work in: {app.settings.program} import fanout. Else use another id.",

@@ -200,6 +200,20 @@ def begin_line_counts(facts: CheckoutFacts, *, environment: Mapping[str, str]) -
     return answer
 
 
+def begin_diff(facts: CheckoutFacts, *, environment: Mapping[str, str]) -> Callable[[], str] | None:
+    """What differs from HEAD in the files git knows, asked while we go on; None where nothing does, or it would take long."""
+    if not facts.head or not (facts.staged or facts.unstaged or facts.conflicted) or not _is_soon_read(facts):
+        return None
+    words = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--")
+    wait = begin(facts.top, *words, environment=environment)
+
+    def answer() -> str:
+        done = wait()
+        return done.text.rstrip() if done.code == 0 else ""
+
+    return answer
+
+
 def _is_soon_read(facts: CheckoutFacts) -> bool:
     if len(facts.dirty) > _COUNTED_FILES:
         return False

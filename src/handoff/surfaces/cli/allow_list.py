@@ -23,6 +23,7 @@ PASSED: dict[str, tuple[str, ...]] = {
     "task block": (*_HELD, "reason"),
     "task release": (*_HELD, "name", "reason"),
     "task ask": (*_HELD, "question", "path"),
+    "task note": (*_HELD, "text"),
     "task list": ("project", "state", "include_ended", "limit"),
     "show": ("project", "address"),
     "log": ("project", "address", "lines"),

@@ -51,6 +51,7 @@ _SECTIONS = {
         "task block": ("tasks.relay", "report that the task cannot go on, and why"),
         "task release": ("tasks.relay", "give the task back unfinished"),
         "task edit": ("tasks.acts", "change a task's brief, agent, model, check or files while nobody works on it"),
+        "task note": ("tasks.relay", "leave a line for whoever goes on with your task"),
         "task comment": ("tasks.acts", "write on a line of a task's work; its next session reads it"),
         "task ask": ("agents.sessions", "ask a person a question about your task and let it wait for the answer"),
         "heartbeat": ("tasks.relay", "show that a session lives and goes on with its task"),

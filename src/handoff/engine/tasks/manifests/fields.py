@@ -23,7 +23,7 @@ _LEAST_SUB_TASKS = 2
 _LEAST_RACERS, _MOST_RACERS = 2, 8
 _TOP_KEYS = tuple(
     """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
-    sub_tasks created_at project agent check labels land""".split()
+    sub_tasks created_at project agent check labels land goal""".split()
 )
 SUB_TASK_KEYS = tuple(
     "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs race".split()
@@ -51,6 +51,8 @@ class Manifest(Record):
     raw: dict[str, Any]
     labels: tuple[str, ...] = ()
     text: str = ""
+    goal: str = ""
+    """What all parts are for: every part is told."""
     land: str = LAND_ALL
     needs: tuple[tuple[str, ...], ...] = ()
     """For each part the paths that its work must change, where the manifest says so."""
@@ -97,6 +99,7 @@ class Reader:
             fan_in_task=fan_in,
             next_after=self.text((), raw, "next_after_fanin"),
             rationale=self.text((), raw, "split_rationale"),
+            goal=self.text((), raw, "goal"),
             estimated_speedup=self.number(("amdahl_estimate",), estimate, "estimated_speedup", 0.0),
             serial_minutes=self.number(("amdahl_estimate",), estimate, "serial_minutes", 0.0),
             timeout_hours=hours,

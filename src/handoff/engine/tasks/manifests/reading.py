@@ -192,6 +192,7 @@ EXAMPLE = '''\
 schema_version = 2
 batch_id = "greeting"          # lowercase letters, digits and '-', 2 to 60 characters
 fan_in_task = "greeting-join"  # the task that brings the parts together
+goal = "a greeting in two files, with a guide to it"     # what all of it is for: every part is told
 split_rationale = "each part is a file of its own"     # words for whoever brings it together
 timeout_hours = 3              # after this you are told that it is late
 land = "all"                   # all: nothing lands until everything is green; in-order: each part as soon as it is green; review: all, after your yes; branch: all, on a branch of its own

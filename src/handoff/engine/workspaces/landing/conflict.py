@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import bullets, end_sentence, number_of, one_line
+from handoff.base.markdown import bullets, end_sentence, fenced, number_of, one_line
 from handoff.engine.workspaces.landing.resolvers import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
@@ -21,7 +21,7 @@ from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
@@ -36,7 +36,7 @@ ATTEMPTS = 2
 """So many sessions try; then a person is asked."""
 MOST_LINES, MOST_FILES = 400, 10
 _SHOWN = 20
-_MOST_WORDS = 10_000
+_MOST_WORDS, _MOST_SHOWN = 10_000, 40
 
 
 def too_large(laid: LaidOut) -> bool:
@@ -207,7 +207,15 @@ def remember_settled(snapshot_store: SnapshotStore, laid: LaidOut, commit: str) 
 # --- the baton --------------------------------------------------------------------------------------------------
 
 
-def brief(laid: LaidOut, parts: Mapping[str, Task], *, batch: str, program: str, doubts: Sequence[Doubt] = ()) -> str:
+def brief(
+    laid: LaidOut,
+    parts: Mapping[str, Task],
+    *,
+    store: SnapshotRepo,
+    batch: str,
+    program: str,
+    doubts: Sequence[Doubt] = (),
+) -> str:
     """What a session is told that must settle it: exactly the conflict, both sides and both wishes."""
     paths = ", ".join(f"`{one.path}`" for one in laid.files)
     names = list(dict.fromkeys(name for one in laid.files for name in (one.first, one.second)))
@@ -218,14 +226,16 @@ def brief(laid: LaidOut, parts: Mapping[str, Task], *, batch: str, program: str,
         "",
         "Two changed the same lines. Make ONE file of each that does what both briefs ask. Improve nothing else.",
         f"You wrote neither side; favour neither. Your clone is the target with {joined} joined; in these files stand marks:",
-        "",
-        f"    <<<<<<< {first.first}    ||||||| {BEFORE}    =======    >>>>>>> {first.second}",
-        "",
-        bullets([_side(name, parts.get(name)) for name in names], limit=_SHOWN),
-        "",
-        f"Diffs: `{FOLDER}/NAME.diff`. Whole files: `{FOLDER}/base/`, `{FOLDER}/NAME/`.",
+        f"`<<<<<<< {first.first}`, `||||||| {BEFORE}`, `=======`, `>>>>>>> {first.second}`.",
         "",
         bullets([f"`{one.path}`: {one.first} and {one.second}, {_lines(one)}" for one in laid.files]),
+        "",
+        *_between_marks(laid, store),
+        "The two sides:",
+        "",
+        bullets([_side(name, parts.get(name), laid, store, parts.values()) for name in names], limit=_SHOWN),
+        "",
+        f"Diffs: `{FOLDER}/NAME.diff`. Whole files: `{FOLDER}/base/`, `{FOLDER}/NAME/`.",
         "",
     ]
     if doubts:
@@ -238,10 +248,23 @@ def brief(laid: LaidOut, parts: Mapping[str, Task], *, batch: str, program: str,
         "- both: independent wishes, combined",
         "- one: the same question with two answers; which one, and why by the briefs",
         f'- ask: the briefs contradict each other. Then: `{program} task block "what a person must decide"`',
-        "",
-        "It is refused if marks are left, if another file is changed, if a line that both sides had kept is lost, or a test is gone.",
     ]
     return "\n".join(lines)
+
+
+def _between_marks(laid: LaidOut, store: SnapshotRepo) -> list[str]:
+    """The lines that are in question, as long as they are few."""
+    if sum(one.lines for one in laid.files) > _MOST_SHOWN:
+        return []
+    found: list[str] = []
+    for one in laid.files:
+        inside = False
+        for line in store.ask_bytes("show", f"{laid.commit}:{one.path}").decode("utf-8", "replace").split("\n"):
+            inside = inside or line.startswith("<<<<<<< ")
+            if inside:
+                found.append(line)
+            inside = inside and not line.startswith(">>>>>>> ")
+    return [fenced("\n".join(found)), ""] if found else []
 
 
 def doubts_in_words(doubts: Sequence[Doubt]) -> str:
@@ -250,9 +273,14 @@ def doubts_in_words(doubts: Sequence[Doubt]) -> str:
     return f"Noticed in what joined, perhaps nothing:\n\n{bullets(lines)}"
 
 
-def _side(name: str, part: Task | None) -> str:
+def _side(name: str, part: Task | None, laid: LaidOut, store: SnapshotRepo, known: Collection[Task]) -> str:
     if part is None:
-        return f"`{name}`: what came on the branch meanwhile (`{FOLDER}/{_plain(name)}/`, with its diff)"
+        paths = [one.path for one in laid.files if name in (one.first, one.second)]
+        began = next((str(head) for one in known if (head := one.baseline_facts.get("head"))), "")
+        span = f"{began}..{laid.commit}~1" if began else f"{laid.commit}~1"
+        log = store.git("log", "--max-count=3", "--format=%h %s (%an)", span, "--", *paths)
+        came = "".join(f"\n  - commit {line}" for line in log.text.splitlines()) if log.code == 0 else ""
+        return f"`{name}`: what came on the branch meanwhile (`{FOLDER}/{_plain(name)}/`, with its diff){came}"
     agent = f" ({part.agent})" if part.agent else ""
     said = f"\n  - its report: {one_line(part.result)}" if part.result else ""
     check = f"\n  - green alone: `{part.check_command}`" if part.check_command else ""

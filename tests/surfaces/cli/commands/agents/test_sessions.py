@@ -89,7 +89,7 @@ def test_a_crash_uses_up_no_attempt_and_says_by_which_signal(project):
     assert end["state"] == "ready"
     assert project.cli("show", "demo", "--json").json["attempt"] == 1
     baton = project.run(
-        {"expect": "What came before"}, {"expect": "signal 9"}, {"run": handoff("task", "block", "enough")}, words=HERE
+        {"expect": "What was tried"}, {"expect": "signal 9"}, {"run": handoff("task", "block", "enough")}, words=HERE
     )
     assert baton["reason"] == "blocked: enough"
 

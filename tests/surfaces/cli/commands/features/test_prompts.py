@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from handoff.feature.excerpts import estimate
+from handoff.base.markdown import BATON_MARK
+from handoff.feature.baton import estimate
 from workspaces import PLAN, put, ready
 
 
@@ -125,7 +126,7 @@ def test_raw_prints_the_prompt_alone_and_copying_is_never_claimed_falsely(cli, r
         cli.environment[name] = ""
     cli.environment["TERM"] = "dumb"
     answer = cli("continue", "--raw", "--copy")
-    assert answer.out.startswith("# Continue ")
+    assert answer.out.startswith(f"{BATON_MARK}\n# Continue ")
     assert "was not copied" in answer.err
     assert "Copied" not in answer.out + answer.err
 
@@ -158,7 +159,7 @@ def test_secrets_do_not_leave_in_a_prompt(cli, repo):
 
 def test_prompt_needs_no_workspace_and_no_plan(cli, repo):
     for kind in ("generate", "start", "spec", "design", "tasks", "continue", "context"):
-        assert cli("prompt", kind, "--raw").out.startswith("# ")
+        assert cli("prompt", kind, "--raw").out.startswith(f"{BATON_MARK}\n# ")
     assert not os.path.exists(f"{repo.path}/.handoff")
 
 
@@ -173,12 +174,12 @@ def test_an_override_is_used_and_an_empty_one_is_said(cli, repo):
     path = ".handoff/templates/default_continue_prompt.md"
     put(repo.path, path, "Mine for {{feature_name}}\n")
     prompt = cli("continue", "--raw").out
-    assert prompt.startswith("Mine for login")
+    assert prompt.startswith(f"{BATON_MARK}\nMine for login")
     assert "People can log in." in prompt
     put(repo.path, path, "")
     answer = cli("continue", "--raw")
     assert "is empty. The packaged one is used." in answer.err
-    assert answer.out.startswith("# Continue")
+    assert answer.out.startswith(f"{BATON_MARK}\n# Continue")
 
 
 def test_context_files_of_the_config_are_quoted(cli, repo):
@@ -203,7 +204,7 @@ def test_context_files_outside_the_repository_are_never_quoted(cli, repo, tmp_pa
 
 def test_tasks_is_the_planning_prompt_and_with_list_the_relays_tasks(cli, repo):
     ready(cli, repo)
-    assert cli("tasks", "--raw").out.startswith("# Write the plan")
+    assert cli("tasks", "--raw").out.startswith(f"{BATON_MARK}\n# Write the plan")
     cli("dump", "--task", "fix-it", "--next", "Fix it.")
     for words in (["--list"], ["--state", "ready"], ["--all"]):
         assert "fix-it  ready" in cli("tasks", *words).out

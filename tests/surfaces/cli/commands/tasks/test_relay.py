@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from handoff.base.markdown import BATON_MARK
 from relay import tree
 from sandbox import Cli
 
@@ -47,8 +48,8 @@ def test_a_newcomer_writes_a_task_down_and_opens_it(cli):
     assert opened.out.startswith("Nothing was opened.")
     assert os.path.join(queue(), "form.md") in opened.out
     baton = read(queue(), "form.md")
-    assert baton.startswith("# Task `form` of project `repo`\n\nBuild the form.\n")
-    assert re.search(r"HEAD: `[0-9a-f]{10}` on branch `main`", baton)
+    assert baton.startswith(f"{BATON_MARK}\n# Task `form` of project `repo`\n\n## Goal\nBuild the form.\n")
+    assert re.search(r"HEAD was `[0-9a-f]{10}` on branch `main` when the task was written, 20", baton)
     lines = read(queue(), "form.uri").splitlines()
     assert lines[0] == f"WORKSPACE={cli.folder}"
     assert lines[1].startswith("URI=vscode://")
@@ -417,7 +418,7 @@ def test_a_task_is_taken_from_the_current_step_of_the_plan(cli, repo):
     said = cli("dump", "--from-step", "--json").json
     assert said["task"] == "shop-login-step-2"
     baton = read(queue(), "shop-login-step-2.md")
-    assert "Build the form" in baton.splitlines()[2]
+    assert baton.splitlines()[3:5] == ["## Goal", "Build the form"]
     assert "step 2 of 3 of feature `shop-login`" in baton
     assert "`test -f form.txt` ends with exit 0" in baton
     assert cli("dump", "--from-step", code=4)

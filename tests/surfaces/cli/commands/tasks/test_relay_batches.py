@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from handoff.base.markdown import BATON_MARK
 from handoff.board.events import journal
 from handoff.board.tasks import batches as board_batches
 from relay import app, here, manifest
@@ -67,7 +68,9 @@ def test_a_batch_is_opened_without_a_task_and_all_its_files_are_there(cli, tmp_p
     assert os.path.exists(queue("form.uri"))
     assert not os.path.exists(queue("api.uri"))
     baton = read(queue("form.md"))
-    assert baton.startswith("# Task `form` of project `repo`\n\nBuild form.\n")
+    assert baton.startswith(f"{BATON_MARK}\n# Task `form` of project `repo`\n\n## Goal\nBuild form.\n")
+    assert "- `api` owns `src/api/`: Build api." in baton
+    assert "When all parts are done, `login-join` joins them" in baton
     assert "`src/form/`" in baton
 
 

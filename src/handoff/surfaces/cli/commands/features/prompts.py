@@ -28,6 +28,7 @@ def _state_options(parser: Parser) -> None:
     option(parser, "--budget TOKENS", "estimated tokens the prompt may have (default: 8000)", None, type=int)
     flag(parser, "--no-embed", "the short form: name the documents, do not quote them")
     flag(parser, "--no-record", "do not remember this as a hand-off")
+    flag(parser, "--chat", "for a chat window, which cannot run handoff: it is told to edit the documents itself")
 
 
 def _kind(kind: str) -> Callable[[Context, Namespace], None]:
@@ -63,7 +64,12 @@ def _build(ctx: Context, arguments: Namespace, kind: str) -> None:
     if arguments.budget is not None and arguments.budget <= 0:
         raise UsageError("--budget takes a number above 0.", "For example: --budget 4000")
     prompt = prompts.build(
-        ctx.app, kind=kind, tokens=arguments.budget, embed=not arguments.no_embed, record=not arguments.no_record
+        ctx.app,
+        kind=kind,
+        tokens=arguments.budget,
+        embed=not arguments.no_embed,
+        record=not arguments.no_record,
+        chat=arguments.chat,
     )
     _show(ctx, arguments, prompt)
 

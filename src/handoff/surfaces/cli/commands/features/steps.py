@@ -128,10 +128,11 @@ def _show_following(ctx: Context, plan: plans.Plan) -> None:
 
 def _note_arguments(parser: Parser) -> None:
     parser.add_argument("text", help="what the next session should know")
+    flag(parser, "--rule", "a rule: every session is given it first, also after its client shortened the conversation")
 
 
 def _note(ctx: Context, arguments: Namespace) -> None:
-    path = plan_steps.note(ctx.app, text=arguments.text)
+    path = (plan_steps.add_rule if arguments.rule else plan_steps.note)(ctx.app, text=arguments.text)
     ctx.out.data({"file": path})
     ctx.out.line(f"Noted in {os.path.relpath(path)}")
 

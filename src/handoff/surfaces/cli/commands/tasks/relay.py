@@ -75,8 +75,9 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
         "good",
     )
     if arguments.show:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            ctx.out.line("\n" + file.read().rstrip())
+        from handoff.engine.workspaces.baton import for_holder
+
+        ctx.out.line("\n" + for_holder(ctx.app, task).rstrip())
         return
     program = ctx.settings.program
     ctx.out.lines(
@@ -165,6 +166,22 @@ def _block(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.line(f"When the cause is fixed: {ctx.settings.program} retry {task.label}")
 
 
+def _note_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "text", metavar="TEXT", help="what whoever comes after you should know: a decision, a dead end, what is next"
+    )
+    _holder_arguments(parser)
+
+
+def _note(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.sessions.requests import add_note
+
+    held = _hold(ctx, arguments)
+    add_note(ctx.app, held, text=arguments.text)
+    ctx.out.data({"task": held.task.label})
+    ctx.out.line(f"Noted for whoever goes on with {held.task.label}.")
+
+
 def _release_arguments(parser: Parser) -> None:
     optional_word(parser, "name", "TASK", "task (default: the one claimed in this folder)")
     _holder_arguments(parser)
@@ -183,5 +200,6 @@ COMMANDS = {
     "heartbeat": Command(_heartbeat_arguments, _heartbeat),
     "task done": Command(_done_arguments, _done),
     "task block": Command(_block_arguments, _block),
+    "task note": Command(_note_arguments, _note),
     "task release": Command(_release_arguments, _release),
 }

@@ -1,0 +1,120 @@
+"""What a session did, ran, saw and gave up, in the words of a baton: the same for sessions of ours and for a person's own."""
+
+from __future__ import annotations
+
+import re
+
+from handoff.agents import catalog
+from handoff.agents import folder as folders
+from handoff.agents.adapters import command
+from handoff.agents.history import entries as form
+from handoff.agents.history.facts import HistoryFacts, facts
+from handoff.agents.history.streams import entries_of
+from handoff.agents.monitor import EVENTS
+from handoff.base.clock import stamp
+from handoff.base.errors import UserError
+from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.redaction import without_secrets
+from handoff.engine.home import home_config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from handoff.agents.history.facts import Utterance
+    from handoff.agents.history.runs import CommandRun
+    from handoff.engine.app import App
+
+_READ = 2_000_000
+_SHOWN, _SAID, _LONGEST = 8, 40, 400
+_MARKS = {form.DONE: "x", form.DOING: ">", form.PENDING: " ", form.DROPPED: "-"}
+
+
+_OURS = re.compile(
+    r"\bhandoff(?:\.surfaces\.cli\.main)? (?:task (?:done|block|ask|note|release)|heartbeat|note|decide)\b"
+)
+"""A report to us is told where it was heard."""
+
+
+class PastSession(Record):
+    """One session that is over, or was cut off: who it was, when, and what is known of it."""
+
+    name: str
+    agent: str
+    at: float
+    facts: HistoryFacts
+
+    @property
+    def label(self) -> str:
+        return f"`{self.name}` ({self.agent})" if self.agent else f"`{self.name}`"
+
+
+def facts_of(app: App, *, project: str, session: str, agent: str) -> HistoryFacts:
+    """The facts of a session that handoff started, from its own output; none where that is not on this machine."""
+    try:
+        text = folders.tail(folders.place(app.settings.home, project, session), EVENTS, _READ)
+    except UserError:
+        return HistoryFacts()
+    if not text:
+        return HistoryFacts()
+    config = home_config(app)
+    try:
+        adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+        read, secrets = adapter.read, adapter.secrets
+    except UserError:  # it left the settings; what it said is still there
+        read, secrets = command.read, ()
+    text = without_secrets(text, app.settings.environment, secrets)
+    return facts(entries_of(read, text.split("\n")))
+
+
+def deeds(known: HistoryFacts, *, files: bool = True) -> list[str]:
+    """What it did, ran and gave up, a line for each kind of fact; without the files where another place lists them."""
+    lines = []
+    if files and known.files:
+        lines.append("changed: " + ", ".join(f"`{on_one_line(one.path)}` ({one.how})" for one in known.files[-20:]))
+    runs = [run for run in known.runs if not _OURS.search(run.command)]
+    if runs:
+        red = [run for run in known.red if run in runs][-_SHOWN:]
+        others = [run for run in runs if run not in red][-_SHOWN:]
+        lines += ["ran: " + "; ".join(map(_run, (*reversed(red), *reversed(others))))]
+    lines += [f"decided: {one.text}" for one in known.decisions[-_SHOWN:]]
+    lines += [f"did not work: {one.text}" for one in known.dead_ends[-_SHOWN:]]
+    if known.todo:
+        lines.append("its list: " + "; ".join(f"[{_MARKS[one.state]}] {one.text}" for one in known.todo))
+    lines += [f"was cut off in: `{on_one_line(call)}`" for call in known.open_calls[-3:] if call]
+    if known.summary:
+        lines.append(f"kept of its own conversation: {_short(known.summary, 2000)}")
+    return lines
+
+
+def _run(run: CommandRun) -> str:
+    word = "green" if run.ok else "no result" if run.ok is None else f"red (exit {run.exit})" if run.exit else "red"
+    failing = f", {', '.join(run.failing[:5])}" if run.failing else ""
+    return f"`{on_one_line(run.command)}` {word}{failing}"
+
+
+def statements(sessions: Sequence[PastSession]) -> list[str]:
+    """What sessions said, each thing once, newest first, with whose and when; what stands among the deeds is not told again."""
+    lines: list[str] = []
+    seen: set[str] = set()
+    for one in sorted(sessions, key=lambda session: -session.at):
+        told = _told_elsewhere(one.facts)
+        for said in reversed(one.facts.statements):
+            text = said.text
+            for words in told:
+                text = text.replace(words, "")
+            text = _short(text, _LONGEST)
+            if len(text) > 1 and text not in seen and len(lines) < _SAID:
+                seen.add(text)
+                lines.append(f"{stamp(said.at or one.at)} {one.label}: {text}")
+    return lines
+
+
+def _told_elsewhere(known: HistoryFacts) -> list[str]:
+    pinned: list[Utterance] = [*known.decisions, *known.dead_ends, *([known.next_action] if known.next_action else [])]
+    return sorted((one.text for one in pinned), key=len, reverse=True)
+
+
+def _short(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[:limit] + " …"
