@@ -56,7 +56,7 @@ SHOWN = (
     ("handoff step done", 3),
     ("""echo 'def text(link): return f"Sign in: {link}"' >> mail.py""", 0),
     ("handoff step done", 0),
-    ("handoff continue --raw | sed -n '/^# Where things stand/,/^## Git/p' | head -16", 0),
+    ("handoff continue --raw | sed -n '/^## Goal/,/^### Git/p' | head -16", 0),
 )
 
 

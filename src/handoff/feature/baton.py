@@ -56,19 +56,24 @@ if TYPE_CHECKING:
     Sections = Mapping[str, Sequence[PromptPart]]
 
 
-def pinned(text: str, title: str = "") -> PromptPart:
+def pin(text: str, title: str = "") -> PromptPart:
     """A block that every budget has room for."""
-    return PromptPart(title, text, share=1.0)
+    return PromptPart(title=title, text=text, share=1.0)
+
+
+def block(title: str, text: str, priority: int, path: str = "", share: float = 0.5) -> PromptPart:
+    """A block that may be cut: the higher its number, the sooner."""
+    return PromptPart(title=title, text=text, priority=priority, path=path, share=share)
 
 
 def compose(title: str, sections: Sections, *, tokens: int = BUDGET) -> Fitted:
     """The text of a session's beginning, between the marks by which a reader of stored sessions knows it."""
     frame = estimate(title) + estimate(BATON_MARK) + estimate(BATON_END) + 10
     fitted = arrange(sections, tokens - frame)
-    return fitted._replace(text=marked(f"# {title}\n\n{fitted.text}"))
+    return fitted._replace(text=between_marks(f"# {title}\n\n{fitted.text}"))
 
 
-def marked(text: str) -> str:
+def between_marks(text: str) -> str:
     """A text of ours between its marks."""
     return f"{BATON_MARK}\n{text.strip()}\n{BATON_END}\n"
 
@@ -191,7 +196,7 @@ def listing(items: Sequence[str], tokens: int) -> str:
     return "\n".join(kept)
 
 
-def demoted(text: str) -> str:
+def lower_headings(text: str) -> str:
     """Words of a person inside a section: their headings stand below ours, everything else as they wrote it."""
     shown, fence = [], ""
     for line in text.split("\n"):
@@ -246,4 +251,4 @@ def rule_parts(home: str, project: str, folder: str, more: Sequence[str] = ()) -
     marked_rules = rules_in(read_text(path)) if plain else []
     once = {rule.casefold().rstrip(". "): rule for rule in reversed((*marked_rules, *more))}
     listed = [f"- {rule[:1].upper()}{rule[1:]}" for rule in reversed(once.values())]
-    return [pinned(text) for text in (rules_of(home, project) if project else "", "\n".join(listed)) if text]
+    return [pin(text) for text in (rules_of(home, project) if project else "", "\n".join(listed)) if text]

@@ -6,7 +6,7 @@ import pytest
 
 from handoff.base.errors import UserError
 from handoff.base.markdown import BATON_END, BATON_MARK, bullets, fenced, quoted, render
-from handoff.feature.baton import END, GOAL, RULES, STATE, TRIED, PromptPart, compose, estimate, pinned, rules_in
+from handoff.feature.baton import END, GOAL, RULES, STATE, TRIED, PromptPart, compose, estimate, pin, rules_in
 
 
 def test_an_unknown_name_is_an_error_not_an_empty_text():
@@ -30,9 +30,9 @@ def test_values_are_not_read_as_templates():
 
 def test_every_baton_has_the_same_sections_in_the_same_order_and_none_that_is_empty():
     sections = {
-        END: [pinned("Say so.")],
-        GOAL: [pinned("Build the form.")],
-        RULES: [pinned("- No new dependency.")],
+        END: [pin("Say so.")],
+        GOAL: [pin("Build the form.")],
+        RULES: [pin("- No new dependency.")],
         TRIED: [],
     }
     text = compose("Task `form` of project `shop`", sections).text
@@ -44,9 +44,9 @@ def test_every_baton_has_the_same_sections_in_the_same_order_and_none_that_is_em
 
 def test_what_does_not_fit_is_named_with_its_path_and_what_is_pinned_stays():
     sections = {
-        RULES: [pinned("- No new dependency.")],
+        RULES: [pin("- No new dependency.")],
         STATE: [PromptPart("The diff of it", "+ a line of the diff\n" * 400, 5, "git diff abc", 0.3)],
-        END: [pinned("Say so.")],
+        END: [pin("Say so.")],
     }
     fitted = compose("Task", sections, tokens=300)
     assert "- No new dependency." in fitted.text

@@ -115,7 +115,7 @@ def answer_event(call: str, output: Any, *, code: Any = None, ok: bool | None = 
         AgentEvent(
             kind=ANSWERED,
             call=call,
-            entry=HistoryEntry(form.TOOL, form.USED, text=text[-_ENDS:], exit=told, ok=good),
+            entry=HistoryEntry(role=form.TOOL, kind=form.USED, text=text[-_ENDS:], exit=told, ok=good),
         ),
     )
 
@@ -146,7 +146,11 @@ def file_event(changes: Any, *, ok: bool) -> tuple[AgentEvent, ...]:
             kind=TOOL,
             text="file_change",
             entry=HistoryEntry(
-                form.TOOL, form.FILE, path=str(one.get("path") or ""), how=_HOW.get(str(one.get("kind")), ""), ok=ok
+                role=form.TOOL,
+                kind=form.FILE,
+                path=str(one.get("path") or ""),
+                how=_HOW.get(str(one.get("kind")), ""),
+                ok=ok,
             ),
         )
         for one in listed
@@ -163,20 +167,20 @@ def _asked(name: str, given: dict[str, Any]) -> list[HistoryEntry]:
     )
     if patch:
         return [
-            HistoryEntry(form.TOOL, form.FILE, path=path.strip(), how=_HOW[how])
+            HistoryEntry(role=form.TOOL, kind=form.FILE, path=path.strip(), how=_HOW[how])
             for how, path in _PATCHED.findall(patch)
         ]
     if bare in _LISTS:
-        return [HistoryEntry(form.TOOL, form.PLAN, todo=_listed(given))]
+        return [HistoryEntry(role=form.TOOL, kind=form.PLAN, todo=_listed(given))]
     if bare in _SHELLS and isinstance(command, str):
-        return [HistoryEntry(form.TOOL, form.SHELL, command=command)]
+        return [HistoryEntry(role=form.TOOL, kind=form.SHELL, command=command)]
     path = next((str(given[key]) for key in _PATHS if given.get(key)), "")
     if path and bare in (_MAKERS | _EDITORS):
         how = "" if bare in _MAKERS else form.DELETED if bare == "delete" else form.CHANGED
         old, new = (str(given.get(key) or given.get(other) or "") for key, other in _REPLACED)
-        return [HistoryEntry(form.TOOL, form.FILE, path=path, how=how, old=old, new=new)]
+        return [HistoryEntry(role=form.TOOL, kind=form.FILE, path=path, how=how, old=old, new=new)]
     kind = form.AGENT if bare in ("task", "agent") else form.USED
-    return [HistoryEntry(form.TOOL, kind, text=str(given.get("description") or name))]
+    return [HistoryEntry(role=form.TOOL, kind=kind, text=str(given.get("description") or name))]
 
 
 _REPLACED = (("old_string", "old_str"), ("new_string", "new_str"))

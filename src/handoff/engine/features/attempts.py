@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.agents.contract import ENDINGS
+from handoff.agents.history.facts import HistoryFacts
 from handoff.agents.history.runs import failing_tests
 from handoff.base.clock import age, stamp
 from handoff.base.ids import on_one_line
@@ -12,7 +13,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.features.recall import PastSession, deeds, facts_of, statements
-from handoff.feature.baton import PromptPart, listing, pinned
+from handoff.feature.baton import PromptPart, block, listing, pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,8 +93,10 @@ def sessions_of(store: Store, events: Sequence[Event]) -> dict[str, Session]:
     return {name: known for name in names if (known := sessions.get(store, id=name)) is not None}
 
 
-def of_task(app: App, task: Task, events: Sequence[Event], known: Mapping[str, Session]) -> Attempts:
-    """The sessions that had the task before the one that has it now, oldest first."""
+def of_task(
+    app: App, task: Task, events: Sequence[Event], known: Mapping[str, Session], *, deep: bool = True
+) -> Attempts:
+    """The sessions that had the task before the one that has it now, oldest first; `deep` reads what they themselves said and ran."""
     claims: list[list[Event]] = []
     for event in events:
         if event.kind == "task.claimed":
@@ -102,7 +105,9 @@ def of_task(app: App, task: Task, events: Sequence[Event], known: Mapping[str, S
             claims[-1].append(event)
     if claims and task.state == states.RUNNING and claims[-1][0].session == task.held_by:
         claims.pop()
-    found = tuple(_attempt(app, task, claim, known.get(claim[0].session)) for claim in claims[-_MOST_SESSIONS:])
+    found = tuple(
+        _attempt(app, task, claim, known.get(claim[0].session), deep=deep) for claim in claims[-_MOST_SESSIONS:]
+    )
     others = tuple(
         f"{stamp(event.at)}: {_BY_OTHERS[event.kind]}" + (f": {_words(event)}" if _words(event) else ".")
         for event in events
@@ -115,13 +120,14 @@ def _words(event: Event) -> str:
     return " ".join(str(event.body.get("reason") or "").split())
 
 
-def _attempt(app: App, task: Task, events: Sequence[Event], known: Session | None) -> Attempt:
+def _attempt(app: App, task: Task, events: Sequence[Event], known: Session | None, *, deep: bool) -> Attempt:
     name = events[0].session
     agent = known.agent if known is not None else ""
     began = events[0].at
     over = [event.at for event in events if event.kind in _ENDS]
     refused = [event for event in events if event.kind == "task.rejected"]
-    past = PastSession(name, agent, began, facts_of(app, project=task.project, session=name, agent=agent))
+    said = facts_of(app, project=task.project, session=name, agent=agent) if deep else HistoryFacts()
+    past = PastSession(name, agent, began, said)
     return Attempt(
         past=past,
         seconds=max(over, default=began) - began,
@@ -187,20 +193,20 @@ def parts(
         first, *rest = _lines(attempt, files=not listed, ended=not judged)
         lines += [first, *(line for line in rest if line not in told)]  # what a later one did as well is told once
         told.update(rest)
-    found = [pinned("\n".join(lines))]
+    found = [pin("\n".join(lines))]
     if attempts.red:
-        found.append(PromptPart("The last check that refused it", check_words(attempts.red), 1, share=0.6))
+        found.append(block("The last check that refused it", check_words(attempts.red), 1, share=0.6))
     elif attempts.last is not None and attempts.last.past.facts.red and not judged:
         run = attempts.last.past.facts.red[-1]
         word = f"red (exit {run.exit})" if run.exit else "red"
         seen = {"command": run.command, "verdict": word, "tail": run.tail}
-        found.append(PromptPart("The last red run", check_words(seen), 1, share=0.6))
+        found.append(block("The last red run", check_words(seen), 1, share=0.6))
     said = statements([attempt.past for attempt in attempts.found])
     found.append(
         PromptPart(
-            "What they said, newest first",
-            "\n".join(f"- {line}" for line in said),
-            6,
+            title="What they said, newest first",
+            text="\n".join(f"- {line}" for line in said),
+            priority=6,
             path=f"handoff session log {attempts.found[-1].past.name}" if attempts.found else "",
             shrink=lambda room: listing(said, room),
         )
@@ -265,10 +271,8 @@ def of_feature(app: App, *, project: str, feature: str) -> list[PromptPart]:
             past.append(attempt.past)
     said = statements(past)
     return [
-        PromptPart("Sessions that worked on its steps", "\n".join(found), 4, "handoff task list --all", 0.4),
-        PromptPart(
-            "What they said, newest first", "\n".join(f"- {line}" for line in said), 7, "handoff session log", 0.3
-        ),
+        block("Sessions that worked on its steps", "\n".join(found), 4, "handoff task list --all", 0.4),
+        block("What they said, newest first", "\n".join(f"- {line}" for line in said), 7, "handoff session log", 0.3),
     ]
 
 

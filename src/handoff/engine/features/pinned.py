@@ -7,7 +7,7 @@ import os
 from handoff.base.files import read_text
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.feature import excerpts
-from handoff.feature.baton import PromptPart, rules_in
+from handoff.feature.baton import PromptPart, block, rules_in
 
 _MOST_BYTES, _DECISIONS = 1_000_000, 20
 
@@ -31,10 +31,10 @@ def _text(path: str) -> str:
 def rules_and_goal(feature: str, session: str, decisions: str) -> tuple[list[str], str]:
     """The constraints of FEATURE.md, the rules among the notes and the decisions; and what is left of FEATURE.md, the goal first."""
     constraints, goal = excerpts.split_goal(feature)
-    return [*constraints, *rules_in(session), *decided(decisions)], goal
+    return [*constraints, *rules_in(session), *decisions_in(decisions)], goal
 
 
-def decided(text: str) -> list[str]:
+def decisions_in(text: str) -> list[str]:
     """The newest decisions, each with its reason on one line."""
     found: list[str] = []
     for line in text.splitlines():
@@ -47,5 +47,5 @@ def decided(text: str) -> list[str]:
 
 def goal_part(goal: str, path: str, title: str = "Goal") -> PromptPart:
     """The goal as a block; where it must be cut, the sections that are missing are named."""
-    part = PromptPart(title, goal, 1, path, 0.35)
+    part = block(title, goal, 1, path, 0.35)
     return part._replace(shrink=lambda room: excerpts.cut_goal(goal, room, path))

@@ -26,11 +26,12 @@ from handoff.feature.baton import (
     Fitted,
     PromptPart,
     arrange,
+    between_marks,
+    block,
     estimate,
     head,
     listing,
-    marked,
-    pinned,
+    pin,
     rule_parts,
     tail,
 )
@@ -135,7 +136,7 @@ def _guarded_look(app: App, kind: str) -> View:
 
 def prompt_of(kind: str, text: str, focus: str = "", left_out: tuple[str, ...] = ()) -> Prompt:
     """A finished text as a prompt."""
-    text = marked(text)
+    text = between_marks(text)
     return Prompt(
         kind=kind,
         title=_TITLES[kind],
@@ -197,14 +198,14 @@ def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat:
     proof.append(f"The whole suite: `{whole}`" if whole else f"The whole suite: {found}.")
     return {
         NEXT: [
-            pinned("" if embed else f"Read, in this order:\n{reading}", "Read"),
-            pinned(made, "Part one: make what is missing"),
-            pinned(templates.bullets(first, none=""), "Part two: carry the plan out" if made else ""),
-            pinned(templates.step_rules(where, program, chat=chat)),
+            pin("" if embed else f"Read, in this order:\n{reading}", "Read"),
+            pin(made, "Part one: make what is missing"),
+            pin(templates.bullets(first, none=""), "Part two: carry the plan out" if made else ""),
+            pin(templates.step_rules(where, program, chat=chat)),
         ],
-        PROOF: [pinned(templates.bullets(proof))],
-        LIMITS: [pinned(f"{templates.LIMITS}\n- {_language(view.config)}")],
-        END: [pinned("Before you stop, for any reason:\n" + templates.stopping_rules(where, program, chat=chat))],
+        PROOF: [pin(templates.bullets(proof))],
+        LIMITS: [pin(f"{templates.LIMITS}\n- {_language(view.config)}")],
+        END: [pin("Before you stop, for any reason:\n" + templates.stopping_rules(where, program, chat=chat))],
     }
 
 
@@ -315,7 +316,7 @@ def _parts(
             *([_plan(view)] if plan.marks and kind not in ("spec", "design") else []),
             *git_parts(),
             _listing("Last checks", _check_lines(app, view, facts), priority=3, path=f"{where}/{history.FILE}"),
-            PromptPart("What the last check said", _red_check(view), 3, f"{where}/{history.FILE}"),
+            block("What the last check said", _red_check(view), 3, f"{where}/{history.FILE}"),
             _listing("Others at work here", others, priority=5),
             _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
             PromptPart(
@@ -357,7 +358,7 @@ def _last_notes(view: View) -> PromptPart:
     """What the last session left: its document, or what `note` wrote into the scaffold."""
     title, text = f"Last session's notes{_changed(view)}", _without_told(view.texts["SESSION.md"])
     if documents.readiness("SESSION.md", text) == documents.READY:
-        return PromptPart(title, documents.nested(text or ""), 4, f"{view.folder}/SESSION.md", 0.5)
+        return block(title, documents.nested(text or ""), 4, f"{view.folder}/SESSION.md", 0.5)
     return _newest(
         title, documents.body_of(text or "", "Notes"), priority=4, path=f"{view.folder}/SESSION.md", share=0.5
     )

@@ -7,9 +7,9 @@ import re
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.adapters import command
+from handoff.agents.adapters.streams import entries_of
 from handoff.agents.history import entries as form
 from handoff.agents.history.facts import HistoryFacts, facts
-from handoff.agents.history.streams import entries_of
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError

@@ -30,9 +30,10 @@ from handoff.feature.baton import (
     STATE,
     TRIED,
     PromptPart,
+    block,
     compose,
-    demoted,
-    pinned,
+    lower_headings,
+    pin,
     rule_parts,
 )
 from handoff.git.plumbing.checkout import facts
@@ -72,14 +73,12 @@ def baton(app: App, state: FlowState, task: Task) -> str:
     sections = {
         RULES: rule_parts(app.settings.home, task.project, state.flow.workspace),
         GOAL: _goal(app, state, task),
-        STATE: [pinned(_state(app, state))],
+        STATE: [pin(_state(app, state))],
         TRIED: _tried(app, state, task),
-        PROOF: [
-            pinned("When you have ended, handoff runs the tests itself and judges what you left in this checkout.")
-        ],
-        LIMITS: [pinned(_limits(state))],
+        PROOF: [pin("When you have ended, handoff runs the tests itself and judges what you left in this checkout.")],
+        LIMITS: [pin(_limits(state))],
         END: [
-            pinned(
+            pin(
                 bullets(
                     [
                         "Just end: what you left is judged, and committed if it is right. Report nothing.",
@@ -100,9 +99,9 @@ def _goal(app: App, state: FlowState, task: Task) -> list[PromptPart]:
     said = _person(state, gates.of_task(app.database, key=task.key))
     written = comments_in_words(flows.events(app.database, state.flow))
     return [
-        PromptPart("What the person asked for; you do one phase of it", request, 1),
-        pinned(demoted(task.brief.strip()), f"Your phase: {state.phase.name}"),
-        pinned(
+        block("What the person asked for; you do one phase of it", request, 1),
+        pin(lower_headings(task.brief.strip()), f"Your phase: {state.phase.name}"),
+        pin(
             "\n\n".join(filter(None, (said, written.rstrip()))), "What a person said since; it outranks the words above"
         ),
     ]
@@ -124,7 +123,7 @@ def _tried(app: App, state: FlowState, task: Task) -> list[PromptPart]:
     """Why attempts were refused, and what their sessions did."""
     events = journal.of_task(app.database, key=task.key)
     before = attempts.of_task(app, task, events, attempts.sessions_of(app.database, events))
-    return [pinned(refusal(state.flow, task)), *attempts.parts(before, task, judged=True)]
+    return [pin(refusal(state.flow, task)), *attempts.parts(before, task, judged=True)]
 
 
 def _limits(state: FlowState) -> str:

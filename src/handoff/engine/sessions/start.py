@@ -35,7 +35,7 @@ from handoff.engine.tasks.report import claim_as
 from handoff.engine.workspaces import baton as batons
 from handoff.engine.workspaces import publish, running
 from handoff.engine.workspaces.transcripts import known_session
-from handoff.feature.baton import marked
+from handoff.feature.baton import between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,9 +226,9 @@ def _order(
     able, own, sandboxed = client.abilities, client.own, placement.policy is not None
     file = os.path.join(folder, folders.BATON)
     if request.resume:
-        prompt = request.reason or marked(f"Go on with task '{task.label}'. Your baton is {file}.")
+        prompt = request.reason or between_marks(f"Go on with task '{task.label}'. Your baton is {file}.")
     elif able.start_context:
-        prompt = marked(
+        prompt = between_marks(
             f"Do task '{task.label}' as the baton says that you were given at the start. It is also in {file}."
         )
     else:

@@ -21,10 +21,10 @@ from handoff.feature.baton import (
     STATE,
     TRIED,
     PromptPart,
+    block,
     compose,
-    demoted,
-    head,
-    pinned,
+    lower_headings,
+    pin,
     rule_parts,
 )
 
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 COMMENTED = "comment.added"
 """In the journal: a person's word to a line of the work."""
-_SHOWN, _FILES, _NEIGHBOURS = 10, 60, 12
-_HOW = {"A": "new", "M": "changed", "D": "deleted", "T": "changed"}
+_SHOWN, _NEIGHBOURS, _PATTERNS = 10, 12, 100
 
 
 class Place(Record):
@@ -121,10 +120,10 @@ def baton(
         GOAL: [*_goal(app, found), *goal],
         STATE: _state(app, found),
         TRIED: _tried(found),
-        NEXT: [pinned(_next(found))],
-        PROOF: [pinned(_proof(app, found))],
-        LIMITS: [pinned(_limits(app, found))],
-        END: [pinned(_end(app, found))],
+        NEXT: [pin(_next(found))],
+        PROOF: [pin(_proof(app, found))],
+        LIMITS: [pin(_limits(app, found))],
+        END: [pin(_end(app, found))],
     }
     return compose(f"Task `{task.id}` of project `{task.project}`", sections).text
 
@@ -147,7 +146,7 @@ def _look(
     if had is not None:
         from handoff.engine.features import attempts as earlier
 
-        attempts = earlier.of_task(app, task, events, had)
+        attempts = earlier.of_task(app, task, events, had, deep=place is not None)
     return _Facts(
         task=task,
         config=config,
@@ -165,7 +164,8 @@ def _look(
 def _had(look: Transaction, task: Task, events: Sequence[Event]) -> dict[str, Session] | None:
     """Who had the task before; None where nobody had."""
     claimed = sum(event.kind == "task.claimed" for event in events)
-    if claimed <= (task.state == states.RUNNING) and not any(event.kind == "task.sent_back" for event in events):
+    sent_back = any(event.kind == "task.sent_back" for event in events)
+    if task.ended or (claimed <= (task.state == states.RUNNING) and not sent_back):
         return None
     from handoff.engine.features.attempts import sessions_of
 
@@ -198,11 +198,11 @@ def _goal(app: App, found: _Facts) -> list[PromptPart]:
     words = [one for one in journal.said_in(found.events) if one.startswith(journal.PERSON_SAYS)]
     said = [*words, *map(_answered, found.answers), comments_in_words(found.events)]
     return [
-        pinned(_conflict(app, found) or demoted(found.task.brief.strip())),
-        pinned("\n".join(filter(None, said)).rstrip(), "What a person said since; it outranks the words above"),
-        PromptPart("The batch it is a part of", _batch(found), 2),
-        PromptPart("The parts", _parts(app, found), 2),
-        PromptPart("What was done before it", _before(found.before), 3),
+        pin(_conflict(app, found) or lower_headings(found.task.brief.strip())),
+        pin("\n".join(filter(None, said)).rstrip(), "What a person said since; it outranks the words above"),
+        block("The batch it is a part of", _batch(found), 2),
+        block("The parts", _parts(app, found), 2),
+        block("What was done before it", _before(found.before), 3),
     ]
 
 
@@ -342,30 +342,13 @@ def _state(app: App, found: _Facts) -> list[PromptPart]:
     place, facts = found.place, found.task.baseline_facts
     noticed = bullets([one for one in journal.said_in(found.events) if not one.startswith(journal.PERSON_SAYS)])
     if place is None:
-        return [pinned(_as_written(found.task, facts)), PromptPart("Others' work and yours", noticed, 2)]
-    from handoff.git.plumbing.checkout import begin_commits, begin_facts
+        return [pin(_as_written(found.task, facts)), block("Others' work and yours", noticed, 2)]
+    from handoff.engine.workspaces import whereabouts
 
-    asked = begin_facts(place.folder, environment=app.git_environment)
-    last = begin_commits(place.folder, "HEAD", environment=app.git_environment, limit=3)
-    state, commits = asked(), last() or ()
-    lines = [f"Folder: `{place.folder}`" + (", a clone of your own" if place.clone is not None else "")]
-    if state is None:
-        return [pinned(bullets([*lines, "It is not in a git repository."]))]
-    branch = f"branch `{state.branch}`" if state.branch else "no branch (detached)"
-    now = stamp(app.clock.now())
-    lines.append(f"HEAD: `{state.short or 'no commit yet'}` on {branch}, looked at {now}")
-    if commits:
-        lines.append("Last commits:\n" + "\n".join(f"  - `{one.sha[:10]} {one.subject}`" for one in commits))
-    work = _work(app, place)
-    if work is None:
-        lines.append(_dirty(state.dirty))
-        work = _since(app, place.folder, str(facts.get("head") or ""), state.untracked) if found.attempts else []
-    parts = [pinned(bullets([line for line in lines if line])), *work]
-    return [
-        *parts,
-        PromptPart("Tests before the task began", _tests(facts), 3),
-        PromptPart("Others' work and yours", noticed, 2),
-    ]
+    base = str(facts.get("head") or "") if found.attempts is not None else ""
+    here = whereabouts.look(app, folder=place.folder, clone=place.clone, snapshot_store=place.snapshot_store, base=base)
+    tests = block("Tests before the task began", _tests(facts), 3)
+    return [*here, tests, block("Others' work and yours", noticed, 2)]
 
 
 def _as_written(task: Task, facts: dict[str, Any]) -> str:
@@ -385,53 +368,6 @@ def _as_written(task: Task, facts: dict[str, Any]) -> str:
             lines.append(f"Already changed then ({count}): {shown}{more}. Leave what is not yours alone.")
     tests = _tests(facts)
     return bullets(lines) + (f"\n\n{tests}" if tests else "")
-
-
-def _dirty(paths: Sequence[str]) -> str:
-    if not paths:
-        return "Everything is committed."
-    shown = ", ".join(f"`{on_one_line(path)}`" for path in paths[:_SHOWN])
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return f"Changed and not committed ({len(paths)}): {shown}{more}. Leave what is not yours alone."
-
-
-def _work(app: App, place: Place) -> list[PromptPart] | None:
-    """What the clone holds beside its base, file by file with how, and the diff; None outside of a clone."""
-    if place.clone is None or place.snapshot_store is None:
-        return None
-    from handoff.engine.workspaces.landing.members import member_of
-    from handoff.git.plumbing.objects import differences
-
-    store = place.snapshot_store.store
-    member = member_of(app, snapshot_store=place.snapshot_store, workspace=place.clone)
-    base = f"`{place.clone.base[:10]}`"
-    changed = differences(store, member.base, member.commit)
-    outside = [line for line in member.left_out if not line.startswith(".handoff/")]
-    if not changed and not outside:
-        return [pinned(f"- Work so far: none; the files are those of {base}.")]
-    lines = [f"`{on_one_line(one.path)}` ({_HOW.get(one.letter, 'changed')})" for one in changed]
-    lines += [f"{on_one_line(line)}, which does not count" for line in outside]
-    listed = pinned(bullets(lines, limit=_FILES), f"Work so far, since {base}")
-    diff = store.ask_bytes("diff", "--no-color", "--no-ext-diff", member.base, member.commit).decode("utf-8", "replace")
-    shown = PromptPart("The diff of it", fenced(diff.rstrip(), "diff"), 5, f"git diff {place.clone.base[:10]}", 0.3)
-    return [listed, shown._replace(shrink=lambda room: fenced(head(diff, room - 5, shown.path), "diff"))]
-
-
-def _since(app: App, folder: str, base: str, untracked: Sequence[str]) -> list[PromptPart]:
-    """What differs in a shared checkout from the commit the task was written at, with how; whoever changed it."""
-    if not base:
-        return []
-    from handoff.git.plumbing.checkout import git
-
-    words = ("diff", "--name-status", "-z", "--no-renames", "--no-ext-diff", base, "--")
-    answer = git(folder, *words, environment=app.git_environment)
-    told = answer.text.split("\0") if answer.code == 0 else []
-    lines = [
-        f"`{on_one_line(path)}` ({_HOW.get(how, 'changed')})" for how, path in zip(told[::2], told[1::2], strict=False)
-    ]
-    lines += [f"`{on_one_line(path)}` (new)" for path in untracked]
-    title = f"Changed since the task was written (`git diff {base[:10]}`), by whomever"
-    return [PromptPart(title, bullets(lines, limit=_FILES), 2)]
 
 
 def _tests(facts: dict[str, Any]) -> str:
@@ -560,7 +496,8 @@ def in_words(patterns: Sequence[str]) -> str:
     """Which files an ownership means."""
     named = [f"`{pattern}`" for pattern in patterns if not pattern.startswith("!")]
     but = [f"`{pattern[1:]}`" for pattern in patterns if pattern.startswith("!")]
-    text = f"You may write: {', '.join(named[:100])}" + (f" and {len(named) - 100} more" if len(named) > 100 else "")  # noqa: PLR2004
+    more = f" and {len(named) - _PATTERNS} more" if len(named) > _PATTERNS else ""
+    text = f"You may write: {', '.join(named[:_PATTERNS])}{more}"
     return text + (f", but not {', '.join(but)}." if but else ".")
 
 

@@ -28,11 +28,11 @@ def entries_of(read: Read, lines: Iterable[str]) -> Iterator[HistoryEntry]:
                 said += event.text
                 continue
             if said and event.kind not in (contract.USAGE, contract.TOTAL):
-                yield HistoryEntry(form.ASSISTANT, form.SAY, text=said)
+                yield HistoryEntry(role=form.ASSISTANT, kind=form.SAY, text=said)
                 said = ""
             yield from _entries(event, waiting)
     if said:
-        yield HistoryEntry(form.ASSISTANT, form.SAY, text=said)
+        yield HistoryEntry(role=form.ASSISTANT, kind=form.SAY, text=said)
     for call in waiting.values():
         what = call.command or call.path or call.text
         yield call._replace(kind=form.OPEN, text=what)
@@ -46,9 +46,9 @@ def is_sentence(line: str) -> bool:
 
 def _entries(event: AgentEvent, waiting: dict[str, HistoryEntry]) -> Iterator[HistoryEntry]:
     if event.kind == contract.SAID and (is_sentence(event.text) if event.call == contract.LINE else event.text.strip()):
-        yield HistoryEntry(form.ASSISTANT, form.SAY, text=event.text)
+        yield HistoryEntry(role=form.ASSISTANT, kind=form.SAY, text=event.text)
     elif event.kind == contract.TROUBLE:
-        yield HistoryEntry(form.CLIENT, form.ERROR, text=event.text)
+        yield HistoryEntry(role=form.CLIENT, kind=form.ERROR, text=event.text)
     elif event.kind == contract.TOOL and event.entry is not None:
         if not event.call:
             yield event.entry
