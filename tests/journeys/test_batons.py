@@ -15,6 +15,7 @@ from handoff.base.settings import from_environment
 from handoff.board.tasks import flows as rows
 from handoff.engine.app import App
 from handoff.engine.home import find_project
+from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from relay import manifest
 from scripts import handoff, write_script
@@ -137,7 +138,9 @@ def test_the_planner_of_a_split(desk, monkeypatch):
     monkeypatch.chdir(desk.repo.path)
     with contextlib.closing(App(from_environment("handoff"))) as app:
         task = planner.write_down(app, find_project(app), "Make a shop that can be paid in.", parts=2)
-    desk.same("planner", desk.work(task.id, {"say": "I cannot."}, code=1))
+    text = desk.work(task.id, {"say": "I cannot."}, code=1)
+    assert EXAMPLE.strip() in text
+    desk.same("planner", text.replace(EXAMPLE.strip(), "(the example of a manifest)"))
 
 
 def test_a_continued_feature_in_a_client_and_in_a_chat_window(desk):
