@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from screen import Screen
 from scripts import write_script
 
 CHECK = "grep -q made made.txt"
@@ -93,6 +94,48 @@ def test_a_session_decides_nothing_in_its_person_s_name(person):
     person.session("demo", *({"run": f"{one} >/dev/null 2>&1 && exit 9; true"} for one in tries))
     assert person.cli("show", "other", "--json").json["state"] == "gated"
     assert person.cli("show", "demo", "--json").json["state"] == "gated"
+
+
+def _one_more_line(person) -> str:
+    return write_script(str(person.tmp / "line.toml"), {"run": "echo made >> made.txt"})
+
+
+def test_a_sentence_becomes_a_commit_after_the_person_in_the_terminal_has_asked_for_more(person):
+    words = (
+        "do",
+        "Make a file that says made",
+        "--agent",
+        "scripted",
+        "--check",
+        CHECK,
+        "--with",
+        _one_more_line(person),
+    )
+    screen = Screen(
+        person.cli.command(*words), columns=120, lines=40, cwd=person.repo.path, env=person.cli.full_environment()
+    )
+    try:
+        screen.until("Land 'make-a-file-that-says-made' on main?", "+made")
+        screen.type("say it twice\r")
+        screen.until("Rejected: make-a-file-that-says-made is ready.", "+made")
+        screen.type("yes\r")
+        screen.until("make-a-file-that-says-made has landed as")
+    finally:
+        screen.close()
+    assert person.made() == "made\nmade\n"
+
+
+def test_a_sentence_with_yes_lands_what_is_green_and_a_red_one_says_how_to_go_on(person):
+    words = ("--agent", "scripted", "--with", _one_more_line(person))
+    person.cli("do", "-", "--yes", "--check", CHECK, *words, stdin="Make it.\nIn one line.\n")
+    assert person.subjects()[0] == "make-it: Make it."
+    said = person.cli("do", "Make it.", "--check", "false", *words, code=1).out
+    assert "make-it-2 is blocked" in said
+    assert "handoff retry make-it-2 --note TEXT" in said
+    said = person.cli("do", "Make it.", "--check", "true", *words, code=1, stdin="").out
+    assert "Answer it: handoff answer make-it-3 yes" in said
+    person.cli("answer", "make-it-3", "yes")
+    assert person.made() == "made\nmade\n"
 
 
 def test_a_landing_that_nobody_knows_is_named_and_nothing_lands(person):

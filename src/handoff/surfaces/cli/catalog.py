@@ -43,6 +43,7 @@ _SECTIONS = {
         "check": ("workflows.checks", "find the project's tests, run them on an exact tree and say what each did"),
     },
     "Tasks, batches, flows": {
+        "do": ("agents.do", "let an agent do what a sentence says: checked, shown to you, landed"),
         "task list": ("tasks.queue", "list the relay's tasks"),
         "task add": ("tasks.dump", "write a task down for the next session"),
         "task open": ("tasks.board", "bring a ready task to a tab: editor, tmux, terminal, clipboard"),
