@@ -57,6 +57,8 @@ class WorkerSettings(Record):
     """How many sessions of an agent may run at once, where that is not as the settings say."""
     until: int = 0
     """The batch it ends with, by its key; 0: it works until it is told to end."""
+    until_done: bool = False
+    """Whether it ends once nothing is ready and nothing runs."""
 
 
 def id_of(task: Task) -> str:

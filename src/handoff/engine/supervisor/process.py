@@ -83,6 +83,7 @@ def worker_settings(
     project: str = "",
     in_checkout: bool = False,
     until: str = "",
+    until_done: bool = False,
 ) -> WorkerSettings:
     """What a supervisor is told, checked before anything is started; here the engine is loaded."""
     from handoff.engine.supervisor.phase_run import WorkerSettings
@@ -97,6 +98,7 @@ def worker_settings(
         workspace=workspace,
         most=tuple((name, count) for name, count in most.items() if count),
         until=batch,
+        until_done=until_done,
     )
 
 
@@ -174,6 +176,11 @@ def _left_running(app: App) -> list[Task]:
     return [one for one in found if not pulse.ending_of(app, project=one.project, session=one.held_by or "")]
 
 
+def is_stuck(app: App, project: str) -> bool:
+    """Whether something of the project, or of all, waits for a person."""
+    return any(tasks.count(app.database, project=project, state=state) for state in (states.BLOCKED, states.GATED))
+
+
 def end(code: int = 0) -> NoReturn:
     """Leave without waiting: phases in the middle are threads that wait for agents, and the next supervisor takes them over."""
     os._exit(code)
@@ -192,6 +199,7 @@ def words_of(
     options += ["--project", worker_settings.project] if worker_settings.project else ["--all-projects"]
     options += ["--in-checkout"] if worker_settings.workspace else []
     options += ["--until", until] if until else []
+    options += ["--until-done"] if worker_settings.until_done else []
     return (*options, *(("--", *worker_settings.words) if worker_settings.words else ()))
 
 

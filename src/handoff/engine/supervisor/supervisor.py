@@ -384,9 +384,14 @@ class Supervisor:
         supervisor_watchdog.take_in_markers(self.app, supervisor_watchdog.project_names(self.app))
 
     def until(self) -> None:
-        """Start nothing more when the batch we were started for is over."""
-        key = self.worker_settings.until
-        if key and not self.draining and batches.get(self.app.database, key=key).ended_at is not None:
+        """Start nothing more when the batch, or all that we were started for, is over."""
+        key, store = self.worker_settings.until, self.app.database
+        if self.draining or not (key or self.worker_settings.until_done):
+            return
+        if key and batches.get(store, key=key).ended_at is None:
+            return
+        project = self.worker_settings.project
+        if key or not any(tasks.count(store, project=project, state=state) for state in (states.READY, states.RUNNING)):
             self.drain()
 
     def retention(self) -> None:

@@ -34,6 +34,23 @@ def configure(text):
         file.write(text)
 
 
+@pytest.mark.slow
+def test_a_supervisor_that_works_until_all_is_done_ends_by_itself_and_says_whether_it_was_enough(cli, repo):
+    configure("""max_attempts = 1
+[agents]
+good = ["sh", "-c", "echo made > made.txt"]
+bad = ["sh", "-c", "echo wrong > made.txt"]
+""")
+    work = ("work", "--agent", "good", "--agent", "bad", "--until-done", "--plain")
+    cli(*work)
+    cli("task", "add", "first", "Make it.", "--agent", "good", "--check", "grep -q made made.txt", "--owns", "made.txt")
+    cli(*work)
+    assert repo.git("show", "main:made.txt") == "made\n"
+    cli("task", "add", "second", "Make it.", "--agent", "bad", "--check", "false", "--owns", "made.txt")
+    cli(*work, code=1)
+    assert cli("show", "second", "--json").json["state"] == "blocked"
+
+
 def test_a_supervisor_needs_an_agent_it_knows(cli):
     configure('agents = { gone = ["nowhere-to-be-found"] }\n')
     for words, why in (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   handoff work --agent claude            claim what is ready in this project and run it, until Ctrl-C
+  handoff work --agent claude --until-done    the same until nothing is left to do, for scripts and nights
   handoff work --agent claude --all-projects    the same for every project of this machine
   handoff work --agent claude --detach   the same in the background
   handoff work --agent claude --in-checkout    in your own checkout instead of clones behind the sandbox
@@ -37,6 +38,7 @@ def _arguments(parser: Parser) -> None:
     flag(parser, "--plain", "one line for each thing that happens, also where the board could be shown")
     flag(parser, "--drain", "start nothing more and end when what runs has ended")
     option(parser, "--until BATCH", "end when this batch is over")
+    flag(parser, "--until-done", "end when nothing is ready and nothing runs; exit 1 where something waits for you")
     worker_arguments(parser)
 
 
@@ -64,12 +66,14 @@ def check_words(ctx: Context, arguments: argparse.Namespace) -> None:
         raise UsageError("Say --project or --all-projects, not both.", f"See: {ctx.settings.program} work --help")
 
 
-def worker_settings_of(ctx: Context, arguments: argparse.Namespace, *, project: str, until: str = "") -> WorkerSettings:
+def worker_settings_of(
+    ctx: Context, arguments: argparse.Namespace, *, project: str, until: str = "", until_done: bool = False
+) -> WorkerSettings:
     """The workers the options name, checked before anything is started or written."""
     from handoff.engine.supervisor import process
 
     check_words(ctx, arguments)
-    said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels}
+    said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels, "until_done": until_done}
     return process.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout, until=until)
 
 
@@ -84,7 +88,9 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     if not arguments.detach:
         _announce(ctx, arguments, project)
-    worker_settings = worker_settings_of(ctx, arguments, project=project, until=arguments.until)
+    worker_settings = worker_settings_of(
+        ctx, arguments, project=project, until=arguments.until, until_done=arguments.until_done
+    )
     _warn_of_listeners(ctx)
     return _detach(ctx, arguments, worker_settings) if arguments.detach else _run(ctx, arguments, worker_settings)
 
@@ -127,7 +133,7 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
     else:
         last = work(teller(ctx), process.leave_on_signals, ctx.app)
     teller(ctx)(last)
-    process.end()
+    process.end(int(arguments.until_done and process.is_stuck(ctx.app, worker_settings.project)))
 
 
 def _detach(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> int:
