@@ -51,6 +51,9 @@ def pytest_generate_tests(metafunc):
     if "client" in metafunc.fixturenames:
         able = metafunc.definition.get_closest_marker("clients").args or getattr(metafunc.module, "FOR", PRESENT)
         metafunc.parametrize("client", [name for name in PRESENT if name in able], indirect=True)
+    if "pair" in metafunc.fixturenames:
+        found = [pair for pair in metafunc.module.PAIRS if set(pair) <= set(PRESENT)]
+        metafunc.parametrize("pair", found, indirect=True, ids=" to ".join)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -92,9 +95,19 @@ def relay():
     yield from _staged(RELAY[0])
 
 
-def _staged(client: str):
+@pytest.fixture
+def pair(request):
+    """Two clients in a project in which nobody has used handoff: the first one's session is handed to the second."""
+    for name in request.param:
+        _need(name)
+    for made in _staged(request.param[1], task=False):
+        made.become(request.param[0])
+        yield made, *request.param
+
+
+def _staged(client: str, *, task: bool = True):
     root = tempfile.mkdtemp(prefix="run-", dir=OWN)
-    made = Stage(client, root)
+    made = Stage(client, root, task=task)
     yield made
     for server in made.servers:
         server.close()
@@ -107,7 +120,7 @@ class Stage:
 
     key = KEY
 
-    def __init__(self, client: str, root: str) -> None:
+    def __init__(self, client: str, root: str, *, task: bool = True) -> None:
         self.client, self.root = client, root
         self.servers: list[ModelServer] = []
         self.settings: dict[str, str] = {}
@@ -128,17 +141,11 @@ class Stage:
         self.repo = Repo.create(os.path.join(root, "project"))
         self.cli = _Clean(self.repo.path, self.environment)
         self.become(client)
-        self.cli(
-            "dump",
-            "--task",
-            "demo",
-            "--next",
-            "Write owned/a.txt.",
-            "--owns",
-            "owned/",
-            "--check",
-            "test -f owned/a.txt",
-        )
+        if task:
+            self.cli(
+                *("dump", "--task", "demo", "--next", "Write owned/a.txt."),
+                *("--owns", "owned/", "--check", "test -f owned/a.txt"),
+            )
 
     @property
     def tree(self) -> str:

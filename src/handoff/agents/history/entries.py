@@ -8,6 +8,7 @@ PERSON, ASSISTANT, TOOL, CLIENT = "user", "assistant", "tool", "client"
 """Who: the person, the model, a tool that ran, the client itself."""
 
 SAY = "say"  # words: the person's, or the model's
+HANDED = "handed"  # the baton with which a session of ours, or one that took over, began
 STEER = "steer"  # the person's words while the model was at work
 REFUSED = "refused"  # a call that the person did not allow
 DEAD = "dead"  # a way that was given up; `text` says which

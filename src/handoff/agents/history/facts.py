@@ -64,6 +64,8 @@ class HistoryFacts(Record):
     """The person's words, as they said them."""
     rules: tuple[Utterance, ...] = ()
     """Sentences of the person that allow, forbid or demand."""
+    handed: str = ""
+    """What handoff gave the session to begin with: rules and words of those before it, and nothing that the person said here."""
     todo: tuple[TodoItem, ...] = ()
     files: tuple[TouchedFile, ...] = ()
     runs: tuple[CommandRun, ...] = ()
@@ -131,7 +133,7 @@ class FactCollector:
         self._statements: deque[Utterance] = deque(maxlen=STATEMENTS)
         self._open: deque[str] = deque(maxlen=OPEN_CALLS)
         self._agents: deque[str] = deque(maxlen=OPEN_CALLS)
-        self._ended = self._summary = ""
+        self._ended = self._summary = self._handed = ""
         self._compactions = 0
         self._meta = {"model": "", "branch": "", "base": ""}
         self._tokens = 0
@@ -228,6 +230,9 @@ class FactCollector:
         what = (entry.command or entry.path or entry.text)[:RAW]
         self._ends.append(Utterance(f"The person did not allow: {what}", entry.at))
 
+    def _take_over(self, entry: HistoryEntry) -> None:
+        self._handed = entry.text[:WORDS]
+
     def _give_up(self, entry: HistoryEntry) -> None:
         self._ends.append(Utterance(entry.text[:RAW], entry.at))
 
@@ -271,6 +276,7 @@ class FactCollector:
         return HistoryFacts(
             instructions=told(self._said, WORDS),
             rules=told(self._rules.values(), STATEMENT),
+            handed=cleaned(self._handed, WORDS),
             todo=tuple(TodoItem(cleaned(one.text), one.state) for one in self._todo),
             files=tuple(TouchedFile(cleaned(one.path), one.how, one.at) for one in self._files.values()),
             runs=runs,
@@ -302,6 +308,7 @@ _TAKERS = {
     form.FILE: FactCollector._touch,  # noqa: SLF001 - the class's own table
     form.PLAN: FactCollector._plan,  # noqa: SLF001 - the class's own table
     form.REFUSED: FactCollector._refuse,  # noqa: SLF001 - the class's own table
+    form.HANDED: FactCollector._take_over,  # noqa: SLF001 - the class's own table
     form.DEAD: FactCollector._give_up,  # noqa: SLF001 - the class's own table
     form.ERROR: FactCollector._end,  # noqa: SLF001 - the class's own table
     form.STOP: FactCollector._end,  # noqa: SLF001 - the class's own table

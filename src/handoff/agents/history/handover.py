@@ -21,6 +21,8 @@ LETTERS = 4
 _BOXES = {form.DONE: "[x]", form.DOING: "[>]", form.DROPPED: "[-]"}
 _TAIL, _LINE = 700, 300
 _SMALLEST, _FRAME = 200, 50
+_CARRIED = ("What the person said", "Goal", "Plan", "Dead ends", "Decisions", "Task", "Brief")
+"""What a baton holds that stays true when the next session takes over too."""
 FIRST, NEWEST, ENDS = "first", "newest", "ends"
 
 
@@ -78,6 +80,8 @@ def _needed(part: _Part) -> int:
 
 def _fit(part: _Part, room: int) -> str:
     """A section with as many of its items as there is room for; a line says where some are missing."""
+    if not part.items:
+        return ""
     room -= len(part.title) + _FRAME
     last = len(part.items) - 1
     order = {
@@ -114,8 +118,15 @@ def _parts(facts: HistoryFacts, origin: Origin) -> list[_Part]:
         f"- {_BOXES.get(step.state, '[ ]')} {step.text}" + (f" ({step.state})" if step.state == "blocked" else "")
         for step in facts.todo
     ]
+    before = _sections(facts.handed)
+    rules = [
+        line for name, lines in before.items() if name.startswith("Rules") for line in lines if line.startswith("- ")
+    ]
+    rules = list(dict.fromkeys([*rules, *(f"- {rule.text}" for rule in facts.rules)]))
+    kept = ["\n".join([f"### {name}", *lines]) for name, lines in before.items() if name.startswith(_CARRIED)]
     return [
-        _Part("Rules of the person: they hold for everything below", [f"- {rule.text}" for rule in facts.rules], 0.2),
+        _Part("Rules of the person: they hold for everything below", rules, 0.2),
+        _Part("Before that session: what was handed to it", kept, 0.2),
         _Part("What the person said, word for word", _instructions(facts), 0.3, ENDS),
         _Part("Where it stands now", [f"- {line}" for line in origin.standing], 0.1),
         _Part("Next action", _next(facts), 0.12),
@@ -132,6 +143,19 @@ def _parts(facts: HistoryFacts, origin: Origin) -> list[_Part]:
             0.04,
         ),
     ]
+
+
+def _sections(baton: str) -> dict[str, list[str]]:
+    """The parts of a baton by their headings; one in it that was handed on before is a part too."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in baton.splitlines():
+        if line.startswith(("## ", "### ")):
+            name = line.lstrip("# ")
+            found.setdefault(name, [])
+        elif line.strip():
+            found.setdefault(name, []).append(line)
+    return found
 
 
 def _opening(facts: HistoryFacts, origin: Origin) -> str:

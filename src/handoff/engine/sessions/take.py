@@ -86,7 +86,7 @@ def take(app: App, *, what: str = "", tokens: int = TOKENS) -> TakenSession:
     refuse_unfit(session)
     size = os.path.getsize(session.path)
     known = facts_of(read_entries(session), secrets=secret_values(app.settings.environment))
-    if not known.instructions and size > _WORTH_READING and session.client != "opencode":
+    if not (known.instructions or known.handed) and size > _WORTH_READING and session.client != "opencode":
         raise UserError(
             f"{session.path} ({size:,} bytes) holds nothing that a person said, as far as handoff can read it;"
             f" {number_of(sum(count for _, count in known.unread), 'row')} not understood.",

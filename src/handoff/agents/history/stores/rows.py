@@ -10,7 +10,7 @@ from handoff.agents.history import entries as form
 from handoff.agents.history.entries import HistoryEntry, TodoItem
 from handoff.base.errors import UserError
 from handoff.base.light_json import loads
-from handoff.base.markdown import without_batons
+from handoff.base.markdown import BATON_END, BATON_MARK, without_batons
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,6 +110,9 @@ def person_words(text: str) -> str:
 
 def heard(text: str, at: float, kind: str = form.SAY) -> Iterator[HistoryEntry]:
     """The person's words as an entry, or that they interrupted; nothing where they are not theirs."""
+    if BATON_MARK in text:
+        baton = text.partition(BATON_MARK)[2].partition(BATON_END)[0]
+        yield HistoryEntry(kind=form.HANDED, text=baton.strip(), at=at)
     if text.startswith(INTERRUPTED):
         yield HistoryEntry(kind=form.STOP, text="The person interrupted it.", at=at)
     elif words := person_words(text):

@@ -168,6 +168,21 @@ def test_a_session_that_began_with_a_hand_off_does_not_hand_it_on_as_the_persons
     os.utime(stores.codex(home, folder, rows=rows))
     taken = cli("take", "codex", "--json").json
     assert [one[0] for one in taken["facts"]["instructions"]] == [SECOND]
+    assert [one[0] for one in taken["facts"]["rules"]] == ["Keep the old function name."]
+
+
+def test_what_the_person_said_before_a_hand_off_reaches_the_third_session_too(cli, repo, home):
+    folder = os.path.realpath(repo.path)
+    stores.claude(home, folder)
+    text = cli("take", "--raw").out
+    for number in range(3):
+        rows = [row for row in stores.codex_rows(folder) if SECOND not in json.dumps(row)]
+        rows[4]["payload"]["item"]["content"][0]["text"] = text
+        stores.codex(home, folder, id=f"codex-{number}", rows=rows)
+        text = cli("take", f"codex-{number}", "--raw").out
+        assert text.count(BATON_MARK) == 1
+        assert text.count(FIRST) == text.count(f"2. (2026-11-18 04:42) {SECOND}") == 1
+        assert "- Never touch README.md.\n- Keep the old function name.\n" in text
 
 
 def test_a_store_that_cannot_be_understood_is_an_error_and_not_an_empty_hand_off(cli, repo, home):
