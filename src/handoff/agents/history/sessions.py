@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.agents.history import entries as form
+from handoff.agents.history.facts import clean
 from handoff.agents.history.stores.table import (
     ALIVE,
     COPY,
@@ -29,6 +30,7 @@ _NO_SIGN = ("gemini", "qwen", "opencode", "aider", "cursor")
 _PROGRAMS = {"cursor": ("cursor-agent",)}
 _ROWS = 400
 _FRESH = 120.0
+_FIRST_WORDS = 120
 
 
 def stored_sessions(folder: str, environment: Mapping[str, str], *, clients: Sequence[str] = ()) -> list[StoredSession]:
@@ -76,7 +78,7 @@ def _first_words(session: StoredSession) -> str:
     try:
         for number, entry in enumerate(read_entries(session)):
             if entry.role == form.PERSON and entry.kind in (form.SAY, form.STEER):
-                return " ".join(entry.text.split())[:120]
+                return clean(" ".join(entry.text.split()), _FIRST_WORDS)
             if number > _ROWS:
                 break
     except HandoffError:

@@ -96,6 +96,15 @@ def test_what_is_not_there_is_an_error_that_says_where_to_look(cli, repo, home):
     assert "several sessions" in cli("take", "b21d", code=2).err
 
 
+def test_a_secret_in_the_first_words_is_shown_by_no_list(cli, repo, home):
+    folder = os.path.realpath(repo.path)
+    rows = stores.claude_rows(folder)
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    said = {**rows[1], "message": {"content": "x" * 108 + f" {key} is the key"}}
+    stores.write_rows(stores.claude(home, folder), [rows[0], said, *rows[2:]])
+    assert "AKIA" not in cli("session", "list", "--clients").out + cli("session", "list", "--clients", "--json").out
+
+
 def test_it_works_without_a_repository_and_from_a_folder_below_the_one_that_worked(cli, repo, home, folder):
     stores.claude(home, os.path.realpath(folder))
     assert "no git repository" in cli("take", "--raw", cwd=folder).out
