@@ -45,7 +45,9 @@ def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
     before = person.subjects()
     person.session("demo")
     gate = person.cli("gate", "show", "demo", "--json").json
-    assert gate["question"].startswith("Land 'demo' on main? It is green and changes 1 file.\nYes lands it.")
+    assert gate["question"].startswith("Land 'demo' on main? It is green and changes 1 file.\n")
+    assert "See it: git diff main...handoff/demo-1. Yes lands it." in gate["question"]
+    assert "+made" in person.repo.git("diff", "main...handoff/demo-1")
     assert person.subjects() == before
     person.cli("task", "comment", "demo", "made.txt:1", "Say it twice.")
     assert person.cli("answer", "demo", "no", "Once is too little.").out == "Rejected: demo is ready.\n"

@@ -10,6 +10,7 @@ import os
 
 from handoff.base.errors import Refused
 from handoff.base.light_json import loads
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
@@ -220,12 +221,18 @@ def _ask_for_review(app: App, task: Task, intent: dict[str, Any]) -> None:
     from handoff.engine.workspaces.arrival import NotLanded
 
     intent["review"] = True
-    branch, changed = intent["onto"].removeprefix("refs/heads/"), len(intent["record"].get("changed", ()))
-    files = f"{changed} file{'' if changed == 1 else 's'}"
-    comment = f"{app.settings.program} task comment {task.label} FILE:LINE TEXT"
+    branch, record, program = intent["onto"].removeprefix("refs/heads/"), intent["record"], app.settings.program
+    changed = len(record.get("changed", ()))
+    question = f"Land '{task.label}' on {branch}? It is green and changes {number_of(changed, 'file')}."
+    look = f"See it: git diff {branch}...{record['branch']}. " if record.get("branch") else ""
+    if task.kind == tasks.FAN_IN and task.batch is not None:
+        parts = [part for part in tasks.of_batch(app.database, batch=task.batch) if part.kind == tasks.SUB_TASK]
+        done = number_of(sum(part.state == states.DONE for part in parts), "finished part")
+        question, look = f"Land batch '{task.label}' on {branch}? It joins {done} and is green.", ""
+    comment = f"{program} task comment {task.label} FILE:LINE TEXT"
     raise NotLanded(
-        f"Land '{task.label}' on {branch}? It is green and changes {files}.",
-        f"Yes lands it. No sends it back: the next session reads your reason and your comments on its lines ({comment}).",
+        question,
+        f"{look}Yes lands it. No sends it back: the next session reads your reason and your comments on its lines ({comment}).",
     )
 
 
