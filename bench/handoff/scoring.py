@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.feature.excerpts import estimate
+from handoff.feature.baton import estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.settings import Config, project_config
+from handoff.base.settings import PROJECT_FOLDER, Config, project_config
 from handoff.feature import documents, folder, history
 from handoff.feature.plan import plan as plans
 from handoff.git.plumbing import checkout, find_top
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.feature.folder import Feature, HandoffFolder
 
-_LISTED = 8
+_LISTED, _LOOKED_AT = 8, 200
 
 
 class View(Record):
@@ -197,6 +198,39 @@ def drift(app: App, view: View, facts: checkout.CheckoutFacts | None, *, handing
     touched = tuple(path for path in changed if path in named or os.path.basename(path) in named)
     notes_old = commits > 0 and since.get("session") == history.digest(view.texts["SESSION.md"])
     return Drift(since, commits, touched, notes_old and since["kind"] == "handoff", lost)
+
+
+def untold(app: App, view: View, facts: checkout.CheckoutFacts | None) -> list[tuple[str, str]]:
+    """What the documents do not say of work that a session would hand over now, each with the command that mends it."""
+    program = app.settings.program
+    if view.plan.verdict != plans.VALID or not view.entries:
+        return []  # nobody has worked yet
+    found: list[tuple[str, str]] = []
+    decided = (folder.optional_document(view.feature, "DECISIONS.md") or "").split("\n- ")[1:]
+    bare = sum("because" not in one.casefold() for one in decided)
+    if bare:
+        found.append((f"{_counted(bare, 'decision')} without a reason", f"{program} decide 'WHAT' --because 'WHY'"))
+    written = _changed_at(os.path.join(view.feature.path, "SESSION.md"))
+    checked = history.last(view.entries, "check")
+    if checked is not None and checked.get("verdict") != "green" and str(checked.get("time")) > stamp(written):
+        found.append(("the last check is red and no note explains it", f"{program} note 'why it is red'"))
+    top = facts.top if facts else ""
+    mine = [path for path in facts.dirty[:_LOOKED_AT] if not path.startswith(PROJECT_FOLDER)] if facts else []
+    newer = sum(_changed_at(os.path.join(top, path)) > written for path in mine)
+    if newer:
+        found.append((f"{_counted(newer, 'file')} newer than the notes", f"{program} note 'Next: …'"))
+    return found
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0  # deleted, or never written
 
 
 def _named_paths(view: View) -> set[str]:

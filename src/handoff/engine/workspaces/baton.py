@@ -12,6 +12,7 @@ from handoff.board.events import journal, texts
 from handoff.board.tasks import questions, states, tasks
 from handoff.engine.home import files_folder
 from handoff.feature.baton import (
+    BUDGET,
     END,
     GOAL,
     LIMITS,
@@ -85,13 +86,13 @@ class _Facts(Record):
         return self.place.clone if self.place is not None else None
 
 
-def for_session(app: App, config: Config, task: Task, place: Place) -> str:
+def for_session(app: App, config: Config, task: Task, place: Place, *, tokens: int = BUDGET) -> str:
     """The baton of a session that begins, with its batch looked up."""
     from handoff.board.tasks import batches
 
     batch = batches.get(app.database, key=task.batch) if task.batch is not None else None
     parts = tasks.of_batch(app.database, batch=batch.key) if batch is not None else []
-    return baton(app, config, task, batch=batch, parts=parts, place=place)
+    return baton(app, config, task, batch=batch, parts=parts, place=place, tokens=tokens)
 
 
 def for_holder(app: App, task: Task) -> str:
@@ -110,6 +111,7 @@ def baton(
     parts: Sequence[Task] = (),
     batch: Batch | None = None,
     place: Place | None = None,
+    tokens: int = BUDGET,
 ) -> str:
     """The document for the session that takes the task. `parts` are all tasks of its batch."""
     found = _look(app, config, task, parts, batch, place)
@@ -125,7 +127,7 @@ def baton(
         LIMITS: [pin(_limits(app, found))],
         END: [pin(_end(app, found))],
     }
-    return compose(f"Task `{task.id}` of project `{task.project}`", sections).text
+    return compose(f"Task `{task.id}` of project `{task.project}`", sections, tokens=tokens).text
 
 
 def _look(

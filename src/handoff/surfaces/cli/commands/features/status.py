@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
+from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import status, teammates
 from handoff.feature import folder
 from handoff.feature.plan import plan as plans
-from handoff.surfaces.cli.command import Command, flag, no_arguments
+from handoff.surfaces.cli.command import Command, flag, no_arguments, option, optional_word
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -134,6 +135,7 @@ def show(ctx: Context, view: View) -> None:
     facts = git_facts()
     moved = status.drift(ctx.app, view, facts)
     readiness = view.readiness()
+    untold = status.untold(ctx.app, view, facts)
     out.data(
         {
             "feature": view.feature.name,
@@ -151,6 +153,7 @@ def show(ctx: Context, view: View) -> None:
             "risks": list(plan.risks),
             "blocked": advice.blocked,
             "next": {"command": advice.command, "focus": advice.focus},
+            "untold": [{"what": what, "remedy": remedy} for what, remedy in untold],
         }
     )
     out.line(f"Feature: {view.feature.name}", "title")
@@ -167,6 +170,9 @@ def show(ctx: Context, view: View) -> None:
     unready = [f"{name} {word}" for name, word in readiness.items() if word not in ("ready", "planned", plans.COMPLETE)]
     if unready:
         out.line(f"  Documents: {', '.join(unready)}")
+    if untold:
+        words = "; ".join(what for what, _ in untold)
+        out.line(f"  Before you hand over: {words}. What to do: {ctx.settings.program} validate --baton", "warn")
     for risk in plan.risks:
         out.line(f"  Risk: {risk}")
     if advice.blocked:
@@ -222,8 +228,48 @@ def _next(ctx: Context, arguments: Namespace) -> None:
     ctx.out.line(f"Run mode: {mode}")
 
 
+def _validate_arguments(parser: Parser) -> None:
+    flag(parser, "--baton", "score what the next session of the feature, or of TASK, would be told")
+    option(parser, "--budget TOKENS", "with --baton: estimated tokens it may have (default: as it is given)", 0)
+    optional_word(parser, "task", "TASK", "with --baton: the task whose baton is scored")
+
+
+def _score(ctx: Context, arguments: Namespace) -> int:
+    from handoff.engine.workspaces import baton_quality
+
+    budget = arguments.budget
+    name = arguments.task
+    found = (
+        baton_quality.of_task(ctx.app, name=name, budget=budget)
+        if name
+        else baton_quality.of_feature(ctx.app, budget=budget)
+    )
+    ctx.out.data(
+        {
+            **found._asdict(),
+            "kinds": [one._asdict() for one in found.kinds],
+            "doubts": [one._asdict() for one in found.doubts],
+        }
+    )
+    whose = name or "the feature"
+    ctx.out.line(f"Baton of {whose}: {found.tokens:,} of {found.budget:,} tokens, {found.points} of 100", "title")
+    for one in found.kinds:
+        told = f"{one.told} of {one.known}" if one.known else "none known"
+        ctx.out.line(f"  {one.name:<10} {told}", "warn" if one.told < one.known else "")
+    for doubt in found.doubts:
+        ctx.out.line(f"  Doubt: {doubt.what}. {doubt.remedy}", "warn")
+    if any(one.told < one.known for one in found.kinds):
+        ctx.out.line("  What is missing does not fit: raise --budget, or the setting budget.")
+    return 0
+
+
 def _validate(ctx: Context, arguments: Namespace) -> int:
-    del arguments
+    if arguments.baton:
+        return _score(ctx, arguments)
+    if arguments.task or arguments.budget:
+        raise UsageError(
+            "TASK and --budget go with --baton.", f"{ctx.settings.program} validate --baton {arguments.task}".rstrip()
+        )
     view = status.look(ctx.app)
     plan, out, program = view.plan, ctx.out, ctx.settings.program
     advice = status.advise(view, program)
@@ -268,6 +314,6 @@ def _accept(ctx: Context, arguments: Namespace) -> None:
 COMMANDS = {
     "status": Command(_status_arguments, _status),
     "next": Command(no_arguments, _next),
-    "validate": Command(no_arguments, _validate),
+    "validate": Command(_validate_arguments, _validate),
     "accept": Command(no_arguments, _accept),
 }
