@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shlex
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
@@ -17,7 +20,8 @@ from handoff.engine.home import find_project
 from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import planner
 from relay_ground import Ground
-from scripts import handoff
+from sandbox import Cli, Repo
+from scripts import handoff, write_script
 
 
 @pytest.fixture
@@ -146,6 +150,77 @@ def test_lines_of_a_document_come_home_once_where_the_person_edits_them_before_i
     desk.recover()
     assert desk.state() == "done"
     assert desk.repo.read(NOTES) == "# Notes\n\nbefore\nlearned, and checked by me\n"
+
+
+# --- phases of a flow ---------------------------------------------------------------------------------------------
+
+SPEC = ".handoff/features/greet/SPEC.md"
+
+
+@pytest.fixture
+def greeting(relay):
+    """A person's repository with a feature, and the words of one step of its flow."""
+    found = Desk(relay, Repo(relay.repo), Cli(relay.repo))
+    found.cli("init", "greet")
+    found.cli("ignore")
+    found.repo.write(".handoff/features/greet/FEATURE.md", "# Feature: greet\n\n## Goal\nGreet people by name.\n")
+    found.repo.write(SPEC, "# Spec\n\nbefore\n")
+    found.cli("flow", "start", "feature", "--feature", "greet", "--agent", "scripted", "--id", "greet")
+    return found
+
+
+def step(desk, *acts) -> tuple[str, ...]:
+    return ("flow", "step", "greet", "--with", write_script(os.path.join(desk.ground.folder, "acts.toml"), *acts))
+
+
+def phases(desk) -> list[str]:
+    found = flows.find(desk.ground.app, name="greet")
+    told = [event for event in flows.history(desk.ground.app, found) if event.kind == "flow.verified"]
+    return [*(event.body["phase"] for event in told), f"in {found.phase}"]
+
+
+@pytest.mark.slow
+def test_a_phase_that_was_decided_before_the_kill_is_carried_out_by_the_watchdog(greeting):
+    greeting.killed(points.PHASE_DECIDED, *step(greeting, {"append": SPEC, "text": "It greets.\n"}))
+    assert greeting.repo.read(SPEC) == "# Spec\n\nbefore\n"
+    greeting.recover()
+    assert greeting.repo.read(SPEC) == "# Spec\n\nbefore\nIt greets.\n"
+    assert phases(greeting) == ["spec", "in design"]
+    assert greeting.kinds("greet/1-spec").count("task.finished") == 1
+
+
+@pytest.mark.slow
+def test_what_an_older_handoff_decided_about_a_phase_is_carried_out_by_whoever_has_its_clone(greeting):
+    greeting.killed(points.PHASE_DECIDED, *step(greeting, {"append": SPEC, "text": "It greets.\n"}))
+    with closing(sqlite3.connect(os.path.join(os.environ["HANDOFF_HOME"], "handoff.db"))) as connection, connection:
+        ((body,),) = connection.execute("SELECT body FROM decision WHERE state = 'open'").fetchall()
+        old = json.dumps({name: value for name, value in json.loads(body).items() if name != "home"})
+        connection.execute(
+            "UPDATE decision SET host = '', fence = 0, session = '', body = ? WHERE state = 'open'", [old]
+        )
+    greeting.recover()
+    assert greeting.repo.read(SPEC) == "# Spec\n\nbefore\nIt greets.\n"
+    assert phases(greeting) == ["spec", "in design"]
+    assert greeting.kinds("greet/1-spec").count("task.finished") == 1
+
+
+@pytest.mark.slow
+def test_a_flow_that_is_cancelled_before_its_decision_is_carried_out_goes_no_further(greeting):
+    greeting.killed(points.PHASE_DECIDED, *step(greeting, {"append": SPEC, "text": "It greets.\n"}))
+    greeting.cli("cancel", "greet")
+    greeting.recover()
+    assert greeting.repo.read(SPEC) == "# Spec\n\nbefore\n"
+    assert phases(greeting) == ["in spec"]
+
+
+@pytest.mark.slow
+def test_lines_that_a_person_writes_while_a_phase_works_are_kept_and_come_once(greeting):
+    mine = {"run": f"sed -i 's/^before/by me/' {shlex.quote(os.path.join(greeting.repo.path, SPEC))}"}
+    greeting.killed(points.PHASE_DOCUMENTS, *step(greeting, mine, {"append": SPEC, "text": "\nIt greets.\n"}))
+    greeting.recover()
+    assert phases(greeting) == ["spec", "in design"]
+    lines = greeting.repo.read(SPEC).splitlines()
+    assert (lines.count("by me"), lines.count("It greets.")) == (1, 1), lines
 
 
 # --- a person's word ------------------------------------------------------------------------------------------

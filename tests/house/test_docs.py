@@ -132,7 +132,7 @@ def test_every_link_leads_somewhere(name):
 
 def test_the_specification_names_what_the_code_writes_and_serves():
     spec = read("docs/handoff-spec.md")
-    trailers = set(re.findall(r"Handoff-\w+", read("src/handoff/engine/flows/intent.py")))
+    trailers = set(re.findall(r"Handoff-\w+", read("src/handoff/engine/flows/advance.py")))
     assert {name for name in trailers if f"`{name}`" not in spec} == set()
     assert f"{len(OPERATIONS)} operations under `/api/v1`" in spec
     assert f"`GET {PREFIX}{STREAM}`" in spec

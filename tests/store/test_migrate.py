@@ -11,7 +11,7 @@ import pytest
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
-from handoff.board.tasks import tasks
+from handoff.board.tasks import decisions, tasks
 from handoff.store import database as store
 from handoff.store import migrate
 from handoff.store.migrate import Migration
@@ -157,6 +157,39 @@ def test_an_older_database_is_migrated_with_its_rows_and_a_backup(place):
         connection.close()
     with pytest.raises(Conflict, match=CHANGED):
         tasks.add(old, project="shop", id="too-old", brief="x")
+
+
+def test_what_was_decided_before_is_carried_over_and_is_still_to_be_carried_out(place):
+    make_oldest(place)
+    (step,) = [one for one in migrate.load_steps() if one.number == migrate.OLDEST + 1]
+    for statement in migrate.statements(step.text):
+        raw(place, statement if place.kind == "sqlite" else in_postgres_words(statement))
+    set_version(place, step.number)
+    decided = "project, task, fence, session, host, state, body, made_at, ended_at"
+    raw(place, f"INSERT INTO decision ({decided}) VALUES ('shop', 7, 3, 's1', 'here', 'open', '{{}}', 1.0, NULL)")
+    raw(place, f"INSERT INTO decision ({decided}) VALUES ('shop', 8, 1, 's2', 'here', 'done', '{{}}', 1.0, 2.0)")
+    texts = "project, id, workflow, text, prompts, request, feature, repository, workspace, branch, base, head, phase"
+    for id, task, pending, ended in (
+        ("spec", "9", '{"phase": "spec"}', "NULL"), ("bare", "NULL", '{"phase": "baseline"}', "NULL"),
+        ("still", "10", "", "NULL"), ("over", "11", '{"phase": "red"}', "3.0"),
+    ):  # fmt: skip
+        raw(
+            place,
+            f"INSERT INTO flow ({texts}, max_cycles, task, state, agents, gates, pending, created_at, changed_at, ended_at)"
+            f" VALUES ('shop', '{id}', 'tdd', '', '{{}}', '', '', '', '', '', '', '', 'red', 5, {task}, 'running', '{{}}', '[]',"
+            f" '{pending}', 1.0, 2.0, {ended})",
+        )
+    database = place.open()
+    kept = raw(place, "SELECT task, flow, fence, session, host, state, body FROM decision ORDER BY key")
+    flows = dict(raw(place, "SELECT id, key FROM flow"))
+    assert kept[:2] == [(7, None, 3, "s1", "here", "open", "{}"), (8, None, 1, "s2", "here", "done", "{}")]
+    assert sorted(kept[2:], key=str) == [
+        (9, flows["spec"], 0, "", "", "open", '{"phase": "spec"}'),
+        (None, flows["bare"], 0, "", "", "open", '{"phase": "baseline"}'),
+    ]
+    assert {one.flow for one in decisions.open_on(database, host="here")} == {None, flows["spec"], flows["bare"]}
+    assert decisions.of_flow(database, key=flows["bare"]).intent == {"phase": "baseline"}
+    assert decisions.of_task(database, key=7).fence == 3
 
 
 def test_a_database_of_an_early_schema_is_refused_and_left_alone(place):

@@ -29,6 +29,7 @@ class Desk:
     def __init__(self, ground: Ground, repo: Repo, cli: Cli) -> None:
         self.ground, self.repo, self.cli = ground, repo, cli
         self.marks = ground.points
+        self.project = os.path.basename(repo.path)
         self.remote = os.path.join(ground.folder, "shared.git")
         repo.git("init", "-q", "--bare", self.remote)
         # Behind a sandbox an agent could neither die by our hand nor play the person.
@@ -82,7 +83,9 @@ class Desk:
     def kinds(self, name: str = "demo") -> list[str]:
         """What the journal has of a task."""
         store = self.ground.app.database
-        return [event.kind for event in journal.of_task(store, key=tasks.find(store, project="repo", id=name).key)]
+        return [
+            event.kind for event in journal.of_task(store, key=tasks.find(store, project=self.project, id=name).key)
+        ]
 
     def noted(self) -> set[str]:
         """The commits that have a record."""

@@ -943,13 +943,13 @@ ORDER BY key DESC LIMIT :limit
 
 -- name: list_idle_flows
 -- flows whose next move is the orchestrator's own
-SELECT * FROM flow WHERE state = 'running' AND ended_at IS NULL AND (task IS NULL OR pending <> ''
+SELECT * FROM flow WHERE state = 'running' AND ended_at IS NULL AND (task IS NULL
   OR EXISTS (SELECT 1 FROM task WHERE task.key = flow.task AND task.state = 'done')) ORDER BY key
 
 -- name: move_flow
 -- where a flow stands now; nothing happens when somebody else has moved it since it was read
 UPDATE flow SET head = :head, phase = :phase, cycle = :cycle, max_cycles = :max_cycles, task = :task, state = :state,
-                reason = :reason, pending = :pending, data = :data, agents = :agents, version = version + 1,
+                reason = :reason, data = :data, agents = :agents, version = version + 1,
                 changed_at = :now, ended_at = :ended_at
 WHERE key = :key AND version = :version RETURNING *
 
@@ -1254,13 +1254,24 @@ WHERE EXISTS (SELECT 1 FROM task WHERE key = :task
   AND ((:fence = 0 AND state <> 'running') OR (fence = :fence AND held_by = :session AND state = 'running')))
 RETURNING *
 
+-- name: add_phase_decision
+-- what becomes of the phase a flow stands in, by whoever has read the flow as it is
+INSERT INTO decision (project, task, flow, fence, session, host, state, body, made_at)
+SELECT project, task, key, :fence, :session, :host, 'open', :body, :now FROM flow
+WHERE key = :flow AND version = :version AND NOT EXISTS (SELECT 1 FROM decision WHERE flow = :flow AND ended_at IS NULL)
+RETURNING *
+
 -- name: live_decision
 -- what was decided about a task and is not over
 SELECT * FROM decision WHERE task = :task AND ended_at IS NULL
 
+-- name: live_phase_decision
+-- what was decided about a flow's phase and is not over
+SELECT * FROM decision WHERE flow = :flow AND ended_at IS NULL
+
 -- name: list_open_decisions
--- what somebody on this host has decided and not carried out yet
-SELECT * FROM decision WHERE state = 'open' AND host = :host ORDER BY key LIMIT :limit
+-- what somebody on this host has decided and not carried out yet, or somebody of whom an older handoff has not kept the host
+SELECT * FROM decision WHERE state = 'open' AND host IN (:host, '') ORDER BY key LIMIT :limit
 
 -- name: put_decision
 -- a decision goes on, unless somebody else has moved it
@@ -1271,12 +1282,17 @@ WHERE key = :key AND state = :seen AND ended_at IS NULL RETURNING *
 -- nothing more is done about it
 UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE task = :task AND ended_at IS NULL
 
+-- name: withdraw_phase_decision
+-- the same, where the flow is taken back
+UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE flow = :flow AND ended_at IS NULL
+
 -- name: lost_decision
--- whether one was made whose host has been silent for two leases
+-- whether one was made whose host has been silent for two leases; the clone of a flow is there alone, so its phase waits for that host
 SELECT decision.key FROM decision JOIN task ON task.key = decision.task
-WHERE decision.state = 'open' AND task.state = 'running' AND task.lease_until + task.lease_seconds < :lease_now LIMIT 1
+WHERE decision.state = 'open' AND decision.flow IS NULL AND task.state = 'running'
+  AND task.lease_until + task.lease_seconds < :lease_now LIMIT 1
 
 -- name: withdraw_lost_decisions
 -- nobody carries them out any more: their tasks are given to others
-UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE state = 'open' AND EXISTS (
+UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE state = 'open' AND flow IS NULL AND EXISTS (
     SELECT 1 FROM task WHERE task.key = decision.task AND task.state = 'running' AND task.lease_until + task.lease_seconds < :lease_now)

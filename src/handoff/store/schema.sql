@@ -267,7 +267,6 @@ CREATE TABLE flow (
     reason TEXT NOT NULL DEFAULT '',
     agents TEXT NOT NULL,
     gates TEXT NOT NULL,
-    pending TEXT NOT NULL DEFAULT '',
     data TEXT NOT NULL DEFAULT '{}',
     version BIGINT NOT NULL DEFAULT 0,
     created_at DOUBLE PRECISION NOT NULL,
@@ -390,7 +389,8 @@ CREATE TABLE tally (
 CREATE TABLE decision (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     project TEXT NOT NULL,
-    task BIGINT NOT NULL,
+    task BIGINT,
+    flow BIGINT,
     fence BIGINT NOT NULL,
     session TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -400,6 +400,7 @@ CREATE TABLE decision (
     ended_at DOUBLE PRECISION
 );
 CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL;
+CREATE UNIQUE INDEX decision_of_flow ON decision (flow) WHERE ended_at IS NULL;
 CREATE INDEX decision_open ON decision (host, key) WHERE state = 'open';
 
 -- On Postgres the few tables that change with every claim and sign of life are cleared early, not after a fifth of them is dead.

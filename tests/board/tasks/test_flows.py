@@ -6,7 +6,7 @@ import pytest
 
 from handoff.base.errors import Conflict, UserError
 from handoff.board.sessions import leases, sessions
-from handoff.board.tasks import flows, tasks
+from handoff.board.tasks import decisions, flows, tasks
 
 
 def begin(store, name: str = "calc", **more) -> flows.Flow:
@@ -55,11 +55,34 @@ def test_a_flow_is_found_by_its_name_and_an_id_names_one_live_flow(database):
 def test_who_read_a_flow_before_it_was_moved_is_refused(database):
     flow = begin(database)
     with database.transaction() as transaction:
-        moved = flows.move(transaction, flow, phase="red", pending={"tree": "t"}, data={"test": "adds"})
-    assert (moved.phase, moved.intent, moved.facts) == ("red", {"tree": "t"}, {"test": "adds"})
+        moved = flows.move(transaction, flow, phase="red", data={"test": "adds"})
+    assert (moved.phase, moved.facts) == ("red", {"test": "adds"})
     assert [one.key for one in flows.idle(database)] == [flow.key]
     with pytest.raises(Conflict, match="moved on"), database.transaction() as transaction:
         flows.move(transaction, flow, phase="green")
+
+
+def decide(database, flow) -> decisions.Decision | None:
+    with database.transaction() as transaction:
+        return decisions.add_phase(transaction, flow, fence=0, session="", host="here", intent={"tree": "t"})
+
+
+def test_a_phase_is_decided_once_and_by_who_has_read_the_flow_as_it_is(database):
+    flow = begin(database)
+    made = decide(database, flow)
+    assert (made.flow, made.task, made.state, made.intent) == (flow.key, None, "open", {"tree": "t"})
+    assert decide(database, flow) is None, "there is one already"
+    assert [one.key for one in decisions.open_on(database, host="here")] == [made.key]
+    with database.transaction() as transaction:
+        decisions.move(transaction, made, state=decisions.DONE)
+        moved = flows.move(transaction, flow, phase="red")
+    assert decisions.of_flow(database, key=flow.key) is None
+    assert decide(database, flow) is None, "it was moved on"
+    again = decide(database, moved)
+    with database.transaction() as transaction:
+        decisions.withdraw_phase(transaction, moved)
+    assert again is not None
+    assert decisions.open_on(database, host="here") == []
 
 
 def test_a_phase_is_a_task_that_agents_take_and_tabs_do_not(database):

@@ -11,6 +11,7 @@ from handoff.store.database import fetch_all, fetch_one
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.store.database import Store, Transaction
 
@@ -23,7 +24,10 @@ class Decision(Record):
 
     key: int
     project: str
-    task: int
+    task: int | None
+    """None: a phase without a session, which has no task."""
+    flow: int | None
+    """The flow whose phase it is about."""
     fence: int
     """Of the session that holds the task; 0 where a person decided and nobody held it."""
     session: str
@@ -68,6 +72,25 @@ def add(
 def of_task(store: Store, *, key: int) -> Decision | None:
     """What was decided about a task and is not over."""
     return fetch_one(store, Decision, "live_decision", task=key)
+
+
+def add_phase(
+    transaction: Transaction, flow: Flow, *, fence: int, session: str, host: str, intent: dict[str, Any]
+) -> Decision | None:
+    """The same about the phase that a flow stands in; None where somebody else has moved the flow on."""
+    said = {"fence": fence, "session": session, "host": host, "body": texts.write(intent), "now": transaction.now()}
+    row = transaction.one("add_phase_decision", flow=flow.key, version=flow.version, **said)
+    return Decision(**row) if row is not None else None
+
+
+def of_flow(store: Store, *, key: int) -> Decision | None:
+    """What was decided about the phase of a flow and is not over."""
+    return fetch_one(store, Decision, "live_phase_decision", flow=key)
+
+
+def withdraw_phase(transaction: Transaction, flow: Flow) -> None:
+    """The flow is taken back: nothing more is done about its phase."""
+    transaction.execute("withdraw_phase_decision", flow=flow.key, now=transaction.now())
 
 
 def open_on(store: Store, *, host: str) -> list[Decision]:

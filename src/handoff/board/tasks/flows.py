@@ -22,7 +22,7 @@ GATED = "gated"
 """Never in the row: a flow waits for a person while its task does."""
 LIMIT = 1000
 _EVENTS = 10_000
-_MOVED = "head phase cycle max_cycles task state reason pending data agents".split()
+_MOVED = "head phase cycle max_cycles task state reason data agents".split()
 
 
 class Flow(Record):
@@ -49,7 +49,6 @@ class Flow(Record):
     reason: str
     agents: str
     gates: str
-    pending: str
     data: str
     version: int
     created_at: float
@@ -72,11 +71,6 @@ class Flow(Record):
     def facts(self) -> dict[str, Any]:
         """What the flow remembers: suites, known tests, the test at hand, failures."""
         return dict(texts.read(self.data, {}))
-
-    @property
-    def intent(self) -> dict[str, Any]:
-        """What was decided and is being carried out; empty when nothing is."""
-        return dict(texts.read(self.pending, {}))
 
 
 def add(
@@ -167,7 +161,7 @@ def idle(store: Store) -> list[Flow]:
 
 def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
     """Write where a flow stands now. Who read it before somebody else moved it is refused."""
-    for name in ("data", "pending", "agents"):
+    for name in ("data", "agents"):
         if name in changed and not isinstance(changed[name], str):
             changed[name] = texts.write(changed[name])
     new = flow._replace(**changed)
@@ -179,8 +173,13 @@ def move(transaction: Transaction, flow: Flow, **changed: Any) -> Flow:
         "move_flow", key=flow.key, version=flow.version, now=transaction.now(), ended_at=ended, **kept
     )
     if row is None:
-        raise Conflict(f"The flow '{flow.id}' was moved on by somebody else.", f"See: handoff show {flow.id}")
+        raise moved_on(flow)
     return Flow(**row)
+
+
+def moved_on(flow: Flow) -> Conflict:
+    """Why whoever read the flow before may not move it."""
+    return Conflict(f"The flow '{flow.id}' was moved on by somebody else.", f"See: handoff show {flow.id}")
 
 
 def add_phase(

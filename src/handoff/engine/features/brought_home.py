@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from base64 import b64decode, b64encode
 from difflib import SequenceMatcher
 from tempfile import TemporaryDirectory
 
 from handoff.base.errors import HandoffError
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.feature.plan import plan as plans
@@ -23,20 +22,23 @@ if TYPE_CHECKING:
 
 FEATURES = os.path.join(PROJECT_FOLDER, "features")
 _COPY = "documents"
-_LARGEST = 1024 * 1024
+_LARGEST = 4_000_000
 _COMPARED = 4000
 
 
-def bring(checkout: str, workspace: Workspace) -> None:
-    """Put the person's documents into a new clone, also where git does not carry them, and remember how they were."""
-    for name in _names(checkout):
-        source, there = os.path.join(checkout, name), os.path.join(workspace.tree, name)
-        copy = os.path.join(workspace.folder, _COPY, name)
-        make_folder(os.path.dirname(copy))
-        shutil.copyfile(source, copy)
-        if not os.path.lexists(there):
-            make_folder(os.path.dirname(there))
-            shutil.copyfile(source, there)
+def bring(checkout: str, workspace: Workspace, *, feature: str = "") -> None:
+    """Put the person's documents into a clone, also where git does not carry them, and remember how they were.
+
+    Those of one `feature` are brought to each session anew: what an earlier one left there, links too, is replaced.
+    """
+    with Beneath(workspace.tree) as inside:
+        for name in _names(checkout, feature):
+            data, copy = read_bytes(os.path.join(checkout, name)), os.path.join(workspace.folder, _COPY, name)
+            make_folder(os.path.dirname(copy))
+            write_atomic(copy, data)
+            if feature or not os.path.lexists(os.path.join(workspace.tree, name)):
+                inside.make_folders(os.path.dirname(name))
+                inside.write(name, data)
 
 
 def is_as_brought(workspace: Workspace, name: str) -> bool:
@@ -45,21 +47,23 @@ def is_as_brought(workspace: Workspace, name: str) -> bool:
         return inside.read(name, most=_LARGEST) == _read(os.path.join(workspace.folder, _COPY, name)) != b""
 
 
-def plan_home(store: SnapshotRepo, checkout: str, workspace: Workspace) -> list[dict[str, str]]:
+def plan_home(
+    store: SnapshotRepo, checkout: str, workspace: Workspace, *, judged: Sequence[str] | None = None
+) -> list[dict[str, str]]:
     """What a session wrote in the documents, as the person's are to have it: path, what stands there now, what is to stand there.
 
     Lines of both sides are kept. A plan that brings a check of its own is put beside the person's plan, under a name that says
-    whose it is: a step's check is run in the person's own checkout.
+    whose it is: a step's check is run in the person's own checkout. A flow has `judged` what it brings home, its checks too.
     """
     found = []
     with Beneath(workspace.tree) as inside:
-        for name in _names(workspace.tree):
+        for name in _names(workspace.tree) if judged is None else judged:
             written = inside.read(name, most=_LARGEST)  # nothing where a link has been put
             before, now = _read(os.path.join(workspace.folder, _COPY, name)), _read(os.path.join(checkout, name))
             if not written or written in (before, now):
                 continue
             target = name
-            if _checks(written) - _checks(before) - _checks(now):
+            if judged is None and _checks(written) - _checks(before) - _checks(now):
                 target = f"{name}.from-{workspace.name}"
                 now = _read(os.path.join(checkout, target))
             elif now not in (before, b""):
@@ -101,14 +105,14 @@ def _is_nearer(text: bytes, one: bytes, *, than: bytes) -> bool:
     return nearer > farther
 
 
-def _names(top: str) -> list[str]:
-    """The documents below a checkout: the Markdown files of each feature."""
+def _names(top: str, feature: str = "") -> list[str]:
+    """The documents below a checkout: the Markdown files of each feature, or of one."""
     folder = os.path.join(top, FEATURES)
     found = []
-    for feature in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        own = os.path.join(folder, feature)
+    for each in [feature] if feature else sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        own = os.path.join(folder, each)
         if os.path.isdir(own) and not os.path.islink(own):
-            found += [os.path.join(FEATURES, feature, name) for name in sorted(os.listdir(own)) if name.endswith(".md")]
+            found += [os.path.join(FEATURES, each, name) for name in sorted(os.listdir(own)) if name.endswith(".md")]
     return [name for name in found if os.path.isfile(os.path.join(top, name))]
 
 

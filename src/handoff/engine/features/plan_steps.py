@@ -109,7 +109,8 @@ def tick(app: App, *, made_from: dict[str, str], head: str) -> str:
     feature = folder.existing(
         folder.HandoffFolder(made_from["root"]), made_from["feature"], program=app.settings.program
     )
-    evidence = " ".join(word for word in (head[:10], stamp(app.clock.now())) if word)
+    doubt = f"({made_from['doubt']})" if made_from.get("doubt") else ""
+    evidence = " ".join(word for word in (head[:10], stamp(app.clock.now()), doubt) if word)
     found: list[plans.Step] = []
 
     def edit(text: str) -> str:

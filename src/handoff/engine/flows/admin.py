@@ -9,12 +9,12 @@ from handoff.base.files import read_text
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import pauses
-from handoff.board.tasks import flows, outcomes, states, tasks
+from handoff.board.tasks import decisions, flows, outcomes, states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.flows import conclude, intent
+from handoff.engine.flows import advance, conclude
 from handoff.engine.flows.flows import look
 from handoff.engine.flows.judge import PhaseVerdict
-from handoff.engine.flows.state import moving, now
+from handoff.engine.flows.state import moving
 from handoff.engine.workspaces import running
 from handoff.workflows.model import OUTCOMES
 
@@ -31,7 +31,7 @@ _SKIPPABLE = ("refactor", "suite", "command", "document", "review", "none")
 def skip(app: App, *, flow: Flow, reason: str) -> Flow:
     """Pass a phase over, on a person's word; only where nothing that follows rests on what it would have proved."""
     with moving(app, flow):
-        state = now(app, flow.key)
+        state = advance.settle(app, flow.key)
         task = tasks.get(app.database, key=state.flow.task) if state.flow.task is not None else None
         if state.flow.ended_at is not None or (task is not None and task.state == states.RUNNING):
             raise Conflict(f"'{flow.id}' has nothing to skip now.", f"See: {app.settings.program} show {flow.id}")
@@ -42,7 +42,7 @@ def skip(app: App, *, flow: Flow, reason: str) -> Flow:
             )
         tree = state.flow_checkout.ask("rev-parse", f"{state.flow.head}^{{tree}}").strip()
         verdict = PhaseVerdict(outcome=OUTCOMES[state.phase.check][0], tree=tree)
-        intent.write_intent(app, state, verdict, task=task, skipped=reason)
+        advance.decide(app, state, verdict, task=task, skipped=reason)
     return conclude.drive(app, flow.key)
 
 
@@ -87,7 +87,8 @@ def cancel(app: App, *, flow: Flow, reason: str = "") -> Flow:
             if not task.ended:
                 outcomes.cancel(transaction, key=task.key, reason=reason or "its flow was cancelled")
         flows.tell(transaction, flow, "flow.cancelled", reason=reason)
-        flow = flows.move(transaction, flow, state=flows.CANCELLED, reason=reason, pending="")
+        decisions.withdraw_phase(transaction, flow)
+        flow = flows.move(transaction, flow, state=flows.CANCELLED, reason=reason)
     if task is not None and task.held_by:
         running.stop(app, session=task.held_by, reason=reason or "its flow was cancelled")
     views.refresh_or_tell(app, flow.project, f"The flow '{flow.id}' is cancelled")
@@ -97,7 +98,7 @@ def cancel(app: App, *, flow: Flow, reason: str = "") -> Flow:
 def retry(app: App, *, flow: Flow, note: str = "", phase: str = "", max_cycles: int = 0) -> Flow:
     """Let a stuck flow try again: the phase it is stuck in, the one a person rejected, or another; `note` is read by the session."""
     with moving(app, flow):
-        state = now(app, flow.key)
+        state = advance.settle(app, flow.key)
         seen = look(app, state.flow)
         if seen.state != flows.BLOCKED and not (phase and state.flow.ended_at is None):
             raise Conflict(

@@ -11,9 +11,9 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
 from handoff.board.sessions import leases
-from handoff.board.tasks import flows, outcomes, states, tasks
+from handoff.board.tasks import decisions, flows, outcomes, states, tasks
 from handoff.engine.fanout import views
-from handoff.engine.flows import documents, intent, judge, preflight, prompts
+from handoff.engine.flows import advance, documents, evidence, judge, prompts
 from handoff.engine.flows.state import FlowState, moving, now
 from handoff.engine.outcome import kinds
 from handoff.engine.proof import faults
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.gates import Gate
+    from handoff.board.tasks.decisions import Decision
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from handoff.store.database import Transaction
 
 _KEPT_FAILURES = 12
+_SUITES = "the suites"
+_BY_SUITES = ("red", "green", "refactor", "suite", "unbroken")
 _A_PERSON_MAY = ("test-vanished", "dropped-silently")
 
 
@@ -49,8 +52,9 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
         state = now(app, flow.key)
         if state.flow.task != ended.task.key:
             return AgentOutcome(OK, ended.task.result)
-        if state.flow.pending:
-            return _carried(app, state)
+        decision = decisions.of_flow(app.database, key=flow.key)
+        if decision is not None:
+            return _carried(app, state, decision)
         if not ended.holds or not faults.is_attempt(ended.outcome):
             return None
         if ended.outcome.kind != OK:
@@ -65,15 +69,14 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
             return _refused(app, state, ended.task, said, session=ended.session, judged=judged)
         if judged.more:
             _snapshot(app, state, ended.session)
-        intent.write_intent(app, state, judged, task=ended.task, session=ended.session)
-        return _carried(app, now(app, flow.key))
+        decision = advance.decide(app, state, judged, task=ended.task, fence=ended.fence, session=ended.session)
+        return _carried(app, state, decision)
 
 
-def _carried(app: App, state: FlowState) -> AgentOutcome:
-    done = state.flow.intent
-    intent.carry_out(app, state)
+def _carried(app: App, state: FlowState, decision: Decision) -> AgentOutcome:
+    advance.carry(app, state, decision)
     _drive(app, state.flow.key)
-    return AgentOutcome(OK, str(done.get("said", "")))
+    return AgentOutcome(OK, str(decision.intent["said"]))
 
 
 # --- a phase that is not ---------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ def _refused(
         )
         if used_up and phase.when_used_up == GATE:
             question = f"{phase.name} was refused {number_of(task.attempt, 'time')} ({reason}); try again?"
-            intent.ask(transaction, state, phase.name, task=task, question=question, fence=task.fence)
+            advance.ask(transaction, state, phase.name, task=task, question=question, fence=task.fence)
             flow = flows.move(transaction, flow, data=facts)
         elif used_up and phase.when_used_up == ROLL_BACK:
             flow = _roll_back_cycle(app, transaction, state, facts, reason)
@@ -159,7 +162,7 @@ def _roll_back_cycle(app: App, transaction: Transaction, state: FlowState, facts
     back = flow._replace(head=str(facts["cycle_base"]), phase=first, cycle=flow.cycle + 1, task=None)
     new = state._replace(flow=back._replace(data=texts.write(facts)))
     flows.tell(transaction, flow, "flow.rolled_back", phase=flow.phase, to=first, head=back.head, reason=reason)
-    return intent.enter(app, transaction, flow, new, facts, prompts.brief(app, new) if new.phase.role else "")
+    return advance.enter(app, transaction, flow, new, facts, prompts.brief(app, new) if new.phase.role else "")
 
 
 def restore(app: App, state: FlowState, commit: str) -> None:
@@ -182,18 +185,17 @@ def prepare(app: App, task: Task) -> str:
     if flow is None:
         raise Conflict(f"The flow of '{task.label}' has gone on without it.", f"See: handoff show {task.label}")
     with moving(app, flow):
-        state = now(app, flow.key)
-        if state.flow.pending:
-            intent.carry_out(app, state)
+        state = advance.settle(app, flow.key)
+        if state.flow.task != task.key:
             _drive(app, flow.key)
             raise Conflict(f"'{task.label}' was done already.", f"See: handoff show {flow.id}")
         state, task = _with_answer(app, state, task)
         mark = f"{task.key}:{task.attempt}"
         if state.flow.facts.get("prepared") != mark:
             restore(app, state, state.flow.head)
-            documents.bring(app, state.flow)
+            documents.bring(state.flow)
             _forget_report(state)
-            ran = preflight.try_out(app, state)
+            ran = _try_out(app, state)
             with app.database.transaction() as transaction:
                 moved = flows.move(transaction, state.flow, data={**state.flow.facts, "prepared": mark, "ran": ran})
             state = state._replace(flow=moved)
@@ -205,6 +207,26 @@ def _forget_report(state: FlowState) -> None:
     path = os.path.join(state.flow.workspace, state.phase.report)
     if state.phase.report and os.path.lexists(path):
         os.unlink(path)
+
+
+def _try_out(app: App, state: FlowState) -> list[str]:
+    """Before a session: what will judge its phase runs once on the last good tree, unless it is known to run by now.
+
+    Red is expected; a check that cannot be started is refused before anybody is paid.
+    """
+    ran = [str(name) for name in state.flow.facts.get("ran", ())]
+    command = state.phase.command if state.phase.check == "command" else ""
+    if state.phase.check == "step":
+        found = documents.current_step(app, state.flow)
+        command = found[1] if found else ""
+    if command and command not in ran:
+        judge.by_command(app, state, evidence.PhaseWork(tree=state.flow.head, changed=()), command)
+        ran.append(command)
+    by_suites = state.phase.check in _BY_SUITES and bool(state.suites)
+    if by_suites and "baseline" not in state.flow.facts and _SUITES not in ran:
+        judge.run_suites(app, state, state.flow.head)
+        ran.append(_SUITES)
+    return ran
 
 
 def check_answer(app: App, task: Task, answer: str) -> None:
@@ -231,8 +253,10 @@ def _with_answer(app: App, state: FlowState, task: Task) -> tuple[FlowState, Tas
     if name == state.workflow.test_list:
         state = _with_list(app, state, gate)
     else:
-        documents.publish(app, state.flow, {name: gate.answer})
-        documents.bring(app, state.flow)
+        feature = documents.feature_of(app, state.flow)
+        with feature.locked():
+            documents.put(feature, {name: gate.answer})
+        documents.bring(state.flow)
     return state, task._replace(brief=prompts.brief(app, state))
 
 
@@ -281,22 +305,19 @@ def answer(app: App, task: Task) -> None:
 
 def _drive(app: App, key: int) -> Flow:
     while True:
-        state = now(app, key)
+        state = advance.settle(app, key)
         flow = state.flow
         if flow.state != flows.RUNNING or flow.ended_at is not None:
             return flow
-        if flow.pending:
-            intent.carry_out(app, state)
-            continue
         if flow.task is not None:
             if not is_answered(app, flow):
                 return flow
-            intent.go_on(app, state)
+            advance.go_on(app, state)
             continue
         if state.phase.role:
             brief = prompts.brief(app, state)
             with app.database.transaction() as transaction:
-                intent.enter(app, transaction, flow, state, flow.facts, brief)
+                advance.enter(app, transaction, flow, state, flow.facts, brief)
             continue
         try:
             judged = judge.judge_phase(app, state)
@@ -305,7 +326,7 @@ def _drive(app: App, key: int) -> Flow:
             reason = f"{error.message} {error.hint}"
         else:
             if judged.ok:
-                intent.write_intent(app, state, judged)
+                advance.decide(app, state, judged)
                 continue
         with app.database.transaction() as transaction:
             flows.tell(transaction, flow, "flow.blocked", phase=flow.phase, cycle=flow.cycle, reason=reason)

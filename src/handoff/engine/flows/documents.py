@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 from handoff.base import files
-from handoff.base.clock import stamp
-from handoff.base.errors import HandoffError
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER, project_config
 from handoff.board.tasks import flows
 from handoff.checks.assertions.assertions import asks_nothing
-from handoff.engine.features.plan_steps import edit_state
+from handoff.engine.features import brought_home, plan_steps
 from handoff.engine.home import find_project
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.safety.safe_commit import safe_commit
+from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.feature import documents, folder
 from handoff.feature.plan import edit
 from handoff.feature.plan import plan as plans
 from handoff.git.commits.commit import CommitOptions
 from handoff.git.plumbing import Git
 from handoff.git.plumbing.beneath import Beneath
+from handoff.git.workspaces.workspaces import read_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Any
 
     from handoff.board.tasks.flows import Flow
     from handoff.engine.app import App
+    from handoff.git.workspaces.workspaces import Workspace
 
 STATE = "STATE.md"
 PROVES_NOTHING = "check-proves-nothing"
-_NAMES = (*folder.DOCUMENTS, "DECISIONS.md")
+GREEN_BEFORE = "green-before"
+_GREEN_BEFORE = "its check was green before the work too"
 _WRITTEN = ("SPEC.md", "DESIGN.md", STATE, "DECISIONS.md")
 _MOST_BYTES = 4_000_000
 
@@ -48,16 +55,17 @@ def _there(flow: Flow, name: str = "") -> str:
     return "/".join(filter(None, (PROJECT_FOLDER, "features", flow.feature, name)))
 
 
-def bring(app: App, flow: Flow) -> None:
+def bring(flow: Flow) -> None:
     """Put the person's documents into the workspace; what a session left there before, links too, is replaced."""
-    if not flow.feature:
-        return
-    feature = feature_of(app, flow)
-    with Beneath(flow.workspace) as inside:
-        inside.make_folders(_there(flow))
-        for name in _NAMES:
-            if feature.has(name):
-                inside.write(_there(flow, name), files.read_bytes(feature.file(name)))
+    if flow.feature:
+        brought_home.bring(flow.repository, _workspace(flow), feature=flow.feature)
+
+
+def _workspace(flow: Flow) -> Workspace:
+    found = read_workspace(os.path.dirname(flow.workspace))
+    if found is None:
+        raise UserError(f"The workspace of the flow '{flow.id}' is gone.", "See: handoff workspace list")
+    return found
 
 
 def read(flow: Flow, name: str) -> str:
@@ -114,27 +122,38 @@ def is_complete(words: str) -> bool:
     return plans.parse(words).verdict == plans.COMPLETE
 
 
-def publish(app: App, flow: Flow, names: dict[str, str]) -> None:
-    """Put what a session wrote into the person's project; doing it again changes nothing."""
-    if not names:
-        return
+def plan_home(app: App, flow: Flow, names: Iterable[str]) -> list[dict[str, str]]:
+    """What a session wrote in these documents, which were judged, as the person's are to have it."""
+    judged = [_there(flow, name) for name in names]
+    if not judged:
+        return []
+    store = open_snapshot_store(app, folder=flow.repository).store
+    return brought_home.plan_home(store, flow.repository, _workspace(flow), judged=judged)
+
+
+def take_home(app: App, flow: Flow, intent: Mapping[str, Any]) -> None:
+    """Put it into the person's project; doing it again changes nothing."""
     feature = feature_of(app, flow)
     with feature.locked():
-        for name, words in names.items():
-            if not feature.has(name) or files.read_text(feature.file(name)) != words:
-                files.write_atomic(feature.file(name), words)
+        if "home" not in intent:  # decided by a handoff that kept the texts alone
+            put(feature, intent["documents"])
+        else:
+            store = open_snapshot_store(app, folder=flow.repository).store
+            brought_home.take_home(store, flow.repository, intent["home"])
 
 
-def tick(app: App, flow: Flow, *, step: str, commit: str, moment: float, doubt: str = "") -> bool:
-    """Tick the step whose check was green; whether the plan is complete now. Ticked already, it stays as it is."""
+def put(feature: folder.Feature, names: Mapping[str, str]) -> None:
+    """Documents of the person's project as they are to be, whatever stands there."""
+    for name, words in names.items():
+        files.write_atomic(feature.file(name), words)
 
-    def finish(state: str) -> str:
-        found = plans.parse(state).current
-        if found is None or found.text != step:
-            return state
-        return edit.finish(state, found.number, f"{commit[:10]} {stamp(moment)}{f' ({doubt})' if doubt else ''}")
 
-    return edit_state(feature_of(app, flow), finish).verdict == plans.COMPLETE
+def tick(app: App, flow: Flow, intent: Mapping[str, Any], *, commit: str) -> None:
+    """Tick the step whose check was green. Ticked already, it stays as it is; one the person took out is not missed."""
+    doubt = _GREEN_BEFORE if any(one.startswith(f"{GREEN_BEFORE}:") for one in intent["warnings"]) else ""
+    made_from = {"root": flow.repository, "feature": flow.feature, "text": intent["step"], "doubt": doubt}
+    with suppress(HandoffError):
+        plan_steps.tick(app, made_from=made_from, head=commit)
 
 
 def would_complete(app: App, flow: Flow, *, number: int) -> bool:

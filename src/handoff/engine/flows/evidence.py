@@ -1,16 +1,21 @@
-"""What a phase can show for itself: what changed, what the tests said and lost, what mutants and hidden tests say."""
+"""What a phase left, held against its fence, and what it can show for itself: what the tests said and lost, what mutants say."""
 
 from __future__ import annotations
 
+from handoff.base.files import as_text
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import judge
 from handoff.checks.assertions.assertions import find_vacuous, read_tests
 from handoff.checks.findings import baseline_of
-from handoff.checks.judge import NOTHING_NEW, TEST_CHANGED
-from handoff.engine.flows.fence import PhaseFault
+from handoff.checks.judge import NOT_A_TEST, NOTHING_NEW, TEST_CHANGED
+from handoff.engine.flows.documents import GREEN_BEFORE
+from handoff.engine.flows.state import DOCUMENTS, owned_patterns
 from handoff.engine.proof import strength, test_runs
 from handoff.engine.proof.test_runs import NO_SUITE, make_suite
 from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, RED, Check
+from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +24,96 @@ if TYPE_CHECKING:
     from handoff.checks.findings import Baseline
     from handoff.checks.results import Report
     from handoff.engine.app import App
-    from handoff.engine.flows.fence import PhaseWork
     from handoff.engine.flows.state import FlowState
 
 NOT_TESTED = "not tested"
-GREEN_BEFORE = "green-before"
 _MOST = 40
 WEAKER, LOW, SURVIVORS = "tests-weaker", "strength-low", "survivors"
 HIDDEN_FAILED, HIDDEN_OTHER = "hidden-test-fails", "hidden-not-counted"
 _NAMED = 10
 _MUTANTS = 40
+OUTSIDE, NOTHING_CHANGED = "outside", "nothing-changed"
+_SHOWN = 20
+_MOST_BYTES = 1_000_000
+
+
+class PhaseFault(Record):
+    """Why a phase is refused, or what is to be known about it."""
+
+    code: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.words}"
+
+
+class PhaseWork(Record):
+    """What a phase left: the tree, what it changed, and the report it wrote beside the work."""
+
+    tree: str
+    changed: tuple[str, ...]
+    report: str = ""
+    more: bool = False
+    """Whether the session left something the tree does not hold: notes of its own, commits of its own."""
+
+
+def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
+    """The tree a phase left without its session's own notes and report, and where it went over its fence."""
+    phase, flow_checkout, head = state.phase, state.flow_checkout, state.flow.head
+    flow_checkout.seal(str(state.flow.facts["git_config"]))
+    tree = flow_checkout.whole_tree(head)
+    mine = Ownership.parse(owned_patterns(state))
+    changed = flow_checkout.changed(head, tree)
+    shared = f"{DOCUMENTS}features/{state.flow.feature}/" if state.flow.feature else "\0"
+    notes = [
+        path for path in changed if path.startswith(shared) or (path.startswith(DOCUMENTS) and not mine.covers(path))
+    ]
+    if notes:  # a session's own notes are no part of the work, and a feature's documents are the person's own files
+        tree = flow_checkout.tree_from(tree, head, notes)
+        changed = flow_checkout.changed(head, tree)
+    outside = [path for path in changed if not mine.covers(path)]
+    if outside:
+        return PhaseWork(tree, changed), _out_of_scope(state, outside)
+    report = ""
+    if phase.report:
+        report = _report(state)
+        tree = flow_checkout.tree_from(tree, head, [phase.report])
+        changed = tuple(path for path in changed if path != phase.report)
+    faults = []
+    if phase.commit and not changed and phase.check in ("none", "unbroken", "red", "green"):
+        faults = [PhaseFault(NOTHING_CHANGED, "The session ended without having changed anything.")]
+    more = any(not path.startswith(shared) for path in notes) or flow_checkout.tip != head
+    return PhaseWork(tree, changed, report, more), faults
+
+
+def _report(state: FlowState) -> str:
+    """The report as it lies there, whether git ignores it or not; a link, or one on the way, is none."""
+    name = state.phase.report
+    with Beneath(state.flow.workspace) as inside:
+        return as_text(name, inside.read(name, most=_MOST_BYTES))
+
+
+def _out_of_scope(state: FlowState, outside: Sequence[str]) -> list[PhaseFault]:
+    """Writes over the fence, named by what they were: a test where tests are not to be touched is its own fault."""
+    tests = test_runs.tests_of(state.suites) if state.suites else None
+    touched = [path for path in outside if tests is not None and tests.covers(path)]
+    other = [path for path in outside if path not in touched]
+    found = []
+    if touched:
+        words = f"{_paths(touched)}: a test; the {state.phase.role} must leave tests alone."
+        found.append(PhaseFault(TEST_CHANGED, words))
+    if other:
+        code = NOT_A_TEST if state.phase.check == "red" else OUTSIDE
+        found.append(PhaseFault(code, f"{_paths(other)}: the {state.phase.role} may not write that."))
+    return found
+
+
+def _paths(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(map(on_one_line, paths[:_SHOWN])) + more
+
+
+# --- what it can show -------------------------------------------------------------------------------------------
 
 
 def tested_lines(checks: Iterable[Check], warnings: Iterable[PhaseFault]) -> list[str]:
@@ -112,21 +197,10 @@ def _cut(lines: Sequence[str]) -> list[str]:
 # --- what a strict workflow asks beyond green ----------------------------------------------------------------
 
 
-class Weight(Record):
-    """What the mutants and the hidden tests say about a phase."""
-
-    check: Check
-    facts: dict[str, Any]
-    faults: tuple[PhaseFault, ...] = ()
-    warnings: tuple[PhaseFault, ...] = ()
-    more: tuple[Check, ...] = ()
-
-    def on(self, found: Any) -> Any:
-        """The verdict with this added."""
-        checks, facts = (*found.checks, self.check, *self.more), {**found.facts, **self.facts}
-        return found._replace(
-            faults=self.faults, warnings=(*found.warnings, *self.warnings), checks=checks, facts=facts
-        )
+def _weighed(found: Any, *checks: Check, facts: dict[str, Any], faults: Sequence[PhaseFault], warnings: Any) -> Any:
+    """The verdict with what the mutants and the hidden tests say."""
+    known = {"checks": (*found.checks, *checks), "facts": {**found.facts, **facts}}
+    return found._replace(faults=tuple(faults), warnings=(*found.warnings, *warnings), **known)
 
 
 def weigh(app: App, state: FlowState, left: PhaseWork, found: Any) -> Any:
@@ -140,8 +214,9 @@ def weigh(app: App, state: FlowState, left: PhaseWork, found: Any) -> Any:
     noticed = {tuple(key) for key in state.flow.facts.get("noticed", ())}
     weaker = [str(one) for one in measured.alive if one.key in noticed] if tidied else []
     words = f"Tests noticed this before the refactoring and do not any more: {_listed(weaker)}."
-    weight = Weight(
-        check=measured.as_check(0.0),
+    return _weighed(
+        found,
+        measured.as_check(0.0),
         facts={
             "survivors": [str(one) for one in measured.alive],
             "noticed": [list(one.key) for one in measured.killed],
@@ -149,7 +224,6 @@ def weigh(app: App, state: FlowState, left: PhaseWork, found: Any) -> Any:
         faults=(PhaseFault(WEAKER, words),) if weaker else (),
         warnings=_survivors(measured),
     )
-    return weight.on(found)
 
 
 def weigh_all(app: App, state: FlowState, found: Any) -> Any:
@@ -173,14 +247,9 @@ def weigh_all(app: App, state: FlowState, found: Any) -> Any:
         if ran.other:
             words = f"{_listed([case.id for case in ran.other])}: hidden, and could not ask: they miss what nobody promised."
             warnings.append(PhaseFault(HIDDEN_OTHER, words))
-    weight = Weight(
-        check=measured.as_check(wanted),
-        facts={"survivors": told},
-        faults=tuple(faults),
-        warnings=tuple(warnings),
-        more=tuple(more),
+    return _weighed(
+        found, measured.as_check(wanted), *more, facts={"survivors": told}, faults=faults, warnings=warnings
     )
-    return weight.on(found)
 
 
 def take_hidden(state: FlowState, left: PhaseWork) -> tuple[tuple[PhaseFault, ...], dict[str, str]]:

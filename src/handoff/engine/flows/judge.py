@@ -9,8 +9,8 @@ from handoff.checks.findings import Baseline, baseline_of, first_line
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence
-from handoff.engine.flows.documents import PROVES_NOTHING
-from handoff.engine.flows.fence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
+from handoff.engine.flows.documents import GREEN_BEFORE, PROVES_NOTHING
+from handoff.engine.flows.evidence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.flows.prompts import next_test
 from handoff.engine.proof import faults, test_runs, two_way
 from handoff.git.notes.record import GREEN, RED, Check
@@ -329,11 +329,11 @@ def _step(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:
     if judged.ok:
         whole = _nothing_broken(app, state, left)
         doubts = _doubts(app, state, left, command)
-        faults = tuple(one for one in doubts if one.code != evidence.GREEN_BEFORE)
+        faults = tuple(one for one in doubts if one.code != GREEN_BEFORE)
         judged = whole._replace(
             checks=(*judged.checks, *whole.checks),
             faults=(*whole.faults, *faults),
-            warnings=(*whole.warnings, *(one for one in doubts if one.code == evidence.GREEN_BEFORE)),
+            warnings=(*whole.warnings, *(one for one in doubts if one.code == GREEN_BEFORE)),
         )
     last = flow_documents.would_complete(app, state.flow, number=step.number)
     return judged._replace(outcome="complete" if last else "open", subject=step.text, step=step.text)
@@ -356,7 +356,7 @@ def _doubts(app: App, state: FlowState, left: PhaseWork, command: str) -> list[P
     words = (
         f"`{command}` was green before the work too: that the step is done rests on its changes and on the reviewer."
     )
-    return [PhaseFault(evidence.GREEN_BEFORE, words)]
+    return [PhaseFault(GREEN_BEFORE, words)]
 
 
 def _review(app: App, state: FlowState, left: PhaseWork) -> PhaseVerdict:

@@ -77,8 +77,8 @@ def owned_patterns(state: FlowState) -> tuple[str, ...]:
     return tuple(found) or (NO_PATH,)
 
 
-def moving(app: App, flow: Flow) -> locked:
+def moving(app: App, flow: Flow, *, patience: float = _LOCK_SECONDS) -> locked:
     """One mover of a flow at a time on this machine; rows keep movers on other machines apart."""
     folder = os.path.join(app.settings.home, flow.project, "flows")
     make_folder(folder, mode=0o700)
-    return locked(os.path.join(folder, f"{flow.id}.lock"), what=f"the flow '{flow.id}'", patience=_LOCK_SECONDS)
+    return locked(os.path.join(folder, f"{flow.id}.lock"), what=f"the flow '{flow.id}'", patience=patience)

@@ -20,13 +20,13 @@ from handoff.board.tasks import batches, decisions, metrics, outcomes, states, t
 from handoff.engine.fanout import views
 from handoff.engine.features import brought_home, plan_steps
 from handoff.engine.home import home_config
+from handoff.engine.outcome import kinds
 from handoff.engine.outcome.ended import Finished
 from handoff.engine.proof import git_notes
 from handoff.engine.proof.evidence import Evidence
 from handoff.engine.workspaces import arrival, publish, task_clones
 from handoff.engine.workspaces.landing.members import target_of
 from handoff.git.landing.target import InTheWay, Landing
-from handoff.git.notes.record import GREEN, Check
 from handoff.git.snapshots.restore import tree_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from handoff.board.tasks.decisions import Decision
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
-    from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.members import Member
@@ -71,15 +70,7 @@ def notes_of(task: Task, evidence: Evidence, *, session: str, began: float) -> l
     if verdict is None or not verdict.green or not evidence.tree:
         return []
     work = git_notes.work_of(task, session=session)
-    return [_note(evidence.workspace, evidence.head, evidence.tree, work, verdict, began)]
-
-
-def _note(
-    repository: str, commit: str, tree: str, work: git_notes.RecordedWork, verdict: Verdict, began: float
-) -> dict[str, Any]:
-    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
-    said = {"work": work._asdict(), "check": check._asdict(), "began": began}
-    return {"repository": repository, "commit": commit, "tree": tree, **said}
+    return [git_notes.note_of(evidence.workspace, evidence.head, evidence.tree, work, verdict, began)]
 
 
 def plan_documents(snapshot_store: SnapshotStore, task: Task, clone: Workspace, intent: dict[str, Any]) -> None:
@@ -114,7 +105,7 @@ def plan_landing(
         words = f"land {', '.join(plan.landing.members)}"
         work = git_notes.RecordedWork(project=task.project, task=words, next="done")
         tree = tree_of(snapshot_store.store, new)
-        intent["landed_notes"] = [_note(top, new, tree, work, plan.verdict, plan.landing.time)]
+        intent["landed_notes"] = [git_notes.note_of(top, new, tree, work, plan.verdict, plan.landing.time)]
 
 
 def forget_plan(snapshot_store: SnapshotStore, task: Task, intent: dict[str, Any], unplanned: dict[str, Any]) -> None:
@@ -141,14 +132,17 @@ def ask(
 
 
 def carry_on(app: App) -> list[str]:
-    """Carry out what somebody on this machine has decided and died over; the tasks that are finished by it."""
+    """Carry out what somebody on this machine has decided and died over; the tasks and flows that go on by it."""
     done = []
     for decision in decisions.open_on(app.database, host=app.settings.host):
         if not os.path.isdir(os.path.join(app.settings.home, decision.project)):
             continue  # another home of this machine
         with suppress(HandoffError):  # somebody is at it, or it is told to whoever looks at the task
-            done.append(carry_out(app, decision, patience=0.0).outcome.task.label)
-    return done
+            if decision.flow is not None:
+                done.append(kinds.carry_on_flow(app, decision.flow, patience=0.0))
+            else:
+                done.append(carry_out(app, decision, patience=0.0).outcome.task.label)
+    return [name for name in done if name]
 
 
 def carry_out(
@@ -159,8 +153,12 @@ def carry_out(
     patience: float = _PATIENCE_SECONDS,
 ) -> Finished:
     """Do all of it; a second one who comes meanwhile waits and finds it done."""
-    with alone(app, decision.task, patience=patience):
-        task = tasks.get(app.database, key=decision.task)
+    key = decision.task or 0
+    if decision.flow is not None:
+        kinds.carry_on_flow(app, decision.flow, patience=patience)
+        return Finished(outcomes.Outcome(tasks.get(app.database, key=key), repeated=True), _told_of({}))
+    with alone(app, key, patience=patience):
+        task = tasks.get(app.database, key=key)
         live = decisions.of_task(app.database, key=task.key)
         if live is None or live.key != decision.key:
             return Finished(outcomes.Outcome(task, repeated=True), _told_of(loads(task.evidence or "{}")))
@@ -265,22 +263,8 @@ def _kept(snapshot_store: SnapshotStore, task: Task) -> Member:
 
 def _write_notes(app: App, task: Task, intent: dict[str, Any]) -> str:
     """The records on the commits, also those of parts on the commits they became; what went wrong, or nothing."""
-    trouble = ""
-    for note in (*intent["notes"], *intent.get("landed_notes", ())):
-        check = Check(**{**note["check"], "failing": tuple(note["check"]["failing"])})
-        try:
-            git_notes.write(
-                app,
-                repository=note["repository"],
-                commit=note["commit"],
-                tree=note["tree"],
-                work=git_notes.RecordedWork(**note["work"]),
-                judged="command",
-                checks=[check],
-                began=note["began"],
-            )
-        except HandoffError as error:
-            trouble = trouble or f"The note on {note['commit'][:10]} could not be written: {error.message}"
+    written = [git_notes.put(app, note) for note in (*intent["notes"], *intent.get("landed_notes", ()))]
+    trouble = next(filter(None, written), "")
     record = intent["record"]
     if record.get("landed") and record.get("parts") and task.batch is not None:
         parts, landed = list(dict.fromkeys(record["parts"])), str(record["landed"])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.store.database import Transaction
 
-BRANCH, IN_ORDER, NOWHERE = "branch", "in order", "nowhere"
+BRANCH, IN_ORDER, FLOW, NOWHERE = "branch", "in order", "flow", "nowhere"
 
 
 class Kind(Record):
@@ -28,7 +28,9 @@ class Kind(Record):
     Such a module has `prepare(app, task) -> str` (before the session: the workspace, the baton) and `decide(app, ended)`, which may be
     called again after a crash; where it asks a person, also `check_answer`, and `answer` (after a yes) or `approve` (the yes itself)."""
     lands: str = BRANCH
-    """Where its work goes: the branch it began at, the same where the person wants parts in order, or nowhere by itself."""
+    """Where its work goes: the branch it began at, the same where the person wants parts in order, its flow's own, or nowhere."""
+    follows: str = ""
+    """The module that says what follows: its `carry_on(app, flow, patience=)` does what was decided. Empty: who waits for the task goes on."""
     documents: bool = True
     """Whether what it wrote in a feature's documents comes home with it."""
     clone: str = ""
@@ -41,7 +43,7 @@ KINDS = {
     SUB_TASK: Kind(lands=IN_ORDER, documents=False, clone="owning"),
     ENTRANT: Kind(lands=NOWHERE, documents=False, clone="always"),
     FAN_IN: Kind(clone="joining"),
-    PHASE: Kind(judge="handoff.engine.flows.conclude", lands=NOWHERE),  # in the flow's own clone
+    PHASE: Kind(judge="handoff.engine.flows.conclude", lands=FLOW, follows="handoff.engine.flows.advance"),
     PLAN: Kind(judge="handoff.engine.tasks.splitting.planner", lands=NOWHERE, clone="always"),
 }
 
@@ -111,9 +113,16 @@ def tell_concluded(
         journal.append(transaction, "session.out_of_scope", task=task, session=session, outside=list(outside[:200]))
 
 
+def carry_on_flow(app: App, flow: int, *, patience: float) -> str:
+    """Carry out what was decided about the phase of a flow, as its kind says; the flow's id."""
+    return str(_import(KINDS[PHASE].follows).carry_on(app, flow, patience=patience))
+
+
 def _module(task: Task) -> Any:
-    if not is_judged_later(task):
-        return None
+    return _import(KINDS[task.kind].judge) if is_judged_later(task) else None
+
+
+def _import(name: str) -> Any:
     from importlib import import_module
 
-    return import_module(KINDS[task.kind].judge)
+    return import_module(name)

@@ -15,7 +15,8 @@ from handoff.git.notes.store import Notebook
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
@@ -44,31 +45,36 @@ class RecordedWork(Record):
     next: str = ""
 
 
-def write(
-    app: App,
-    *,
-    repository: str,
-    commit: str,
-    tree: str,
-    work: RecordedWork,
-    judged: str,
-    checks: Sequence[Check] = (),
-    began: float,
-    ended: float | None = None,
-) -> Note:
-    """Put the record on the commit; again after a crash it changes nothing. Write it before the row that follows from it."""
-    moment = app.clock.now() if ended is None else ended
-    note = Note(
+def put(app: App, note: Mapping[str, Any]) -> str:
+    """Put the record on its commit, before the row that follows from it; again after a crash it changes nothing.
+
+    What went wrong, or nothing: that is no reason to do the work again.
+    """
+    ran = note["checks"] if "checks" in note else [note["check"]]
+    moment = note.get("ended") or app.clock.now()
+    made = Note(
         ended=stamp(moment),
-        began=stamp(began),
-        commit=commit,
-        tree=tree,
-        judged=judged,
-        checks=tuple(checks),
-        **work._asdict(),
+        began=stamp(note["began"]),
+        commit=note["commit"],
+        tree=note["tree"],
+        judged=note.get("judged", "command"),
+        checks=tuple(Check(**{**one, "failing": tuple(one["failing"])}) for one in ran),
+        **RecordedWork(**note["work"])._asdict(),
     )
-    book(app, repository).add(commit, [note], moment=moment)
-    return note
+    try:
+        book(app, note["repository"]).add(note["commit"], [made], moment=moment)
+    except HandoffError as error:
+        return f"The note on {note['commit'][:10]} could not be written: {error.message}"
+    return ""
+
+
+def note_of(
+    repository: str, commit: str, tree: str, work: RecordedWork, verdict: Verdict, began: float
+) -> dict[str, Any]:
+    """The record of one green check that was run on exactly this commit, to be put there."""
+    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
+    said = {"work": work._asdict(), "check": check._asdict(), "began": began}
+    return {"repository": repository, "commit": commit, "tree": tree, **said}
 
 
 def work_of(task: Task, *, session: str) -> RecordedWork:
@@ -82,27 +88,6 @@ def work_of(task: Task, *, session: str) -> RecordedWork:
         session=session,
         next="done",
     )
-
-
-def record_check(
-    app: App, repository: str, verdict: Verdict, *, commit: str, tree: str, work: RecordedWork, began: float
-) -> str:
-    """The record of one green check that was run on exactly this commit; what went wrong in writing it, or nothing."""
-    check = Check(command=verdict.command, verdict=GREEN, code=verdict.code, seconds=round(verdict.seconds, 3))
-    try:
-        write(
-            app,
-            repository=repository,
-            commit=commit,
-            tree=tree,
-            work=work,
-            judged="command",
-            checks=[check],
-            began=began,
-        )
-    except HandoffError as error:
-        return f"The note on {commit[:10]} could not be written: {error.message}"
-    return ""
 
 
 def carry(app: App, repository: str, kept: Sequence[str], *, landed: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from functools import partial
 
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, HandoffError, UserError
@@ -92,8 +93,7 @@ class Supervisor:
         self._due: dict[str, float] = {}
         self._stop_files: dict[str, dict[tuple[str, str, str], str]] = {}
         self._leaving = threading.Event()
-        self._moving: set[int] = set()
-        self._carrying = False
+        self._beside: set[int] = set()
         self._trouble = ""
         self._concluded_in = False
         self._teller = Teller(app, self._tell)
@@ -337,40 +337,31 @@ class Supervisor:
 
     def flows(self) -> None:
         """Carry out what was decided, and move flows on whose next move is the orchestrator's own: a crash left them so."""
-        if not self._carrying and decisions.open_on(self.app.database, host=self.host):
-            self._carrying = True
-            threading.Thread(target=self._carry_on, daemon=True).start()
+        if decisions.open_on(self.app.database, host=self.host):
+            self._start_beside(0, carry_on, "{}: finished what was decided before")
         old = self.app.clock.now() - _UNMOVED_SECONDS
         served = self.worker_settings.project
         for flow in flows.idle(self.app.database):
             if served not in ("", flow.project):
                 continue
-            if flow.changed_at < old and flow.key not in self._moving and os.path.isdir(flow.workspace):
-                self._moving.add(flow.key)
-                threading.Thread(target=self._move_flow, args=(flow.key,), daemon=True).start()
+            if flow.changed_at < old and os.path.isdir(flow.workspace):
+                self._start_beside(flow.key, partial(_moved, key=flow.key), "{}")
 
-    def _carry_on(self) -> None:
-        """On a thread of its own: what a branch has become meanwhile may have to be checked again."""
+    def _start_beside(self, key: int, work: Callable[[App], list[str]], words: str) -> None:
+        """On a thread of its own, one for each flow and one for all that is decided: tests may run for minutes there."""
+        if key not in self._beside:
+            self._beside.add(key)
+            threading.Thread(target=self._work_beside, args=(key, work, words), daemon=True).start()
+
+    def _work_beside(self, key: int, work: Callable[[App], list[str]], words: str) -> None:
         app = App(self.app.settings)
         try:
-            for name in carry_on(app):
-                self._tell(f"{name}: finished what was decided before")
+            for name in work(app):
+                self._tell(words.format(name))
         except HandoffError as error:
-            self._tell(f"Not carried out yet: {error.message}")
+            self._tell(f"{f'Flow {key}' if key else 'Not carried out yet'}: {error.message}")
         finally:
-            self._carrying = False
-            app.close()
-
-    def _move_flow(self, key: int) -> None:
-        """On a thread of its own: its tests may run for minutes."""
-        app = App(self.app.settings)
-        try:
-            moved = conclude.drive(app, key)
-            self._tell(f"{moved.project}/{moved.id}: moved on to {moved.phase}")
-        except HandoffError as error:
-            self._tell(f"Flow {key}: {error.message}")
-        finally:
-            self._moving.discard(key)
+            self._beside.discard(key)
             app.close()
 
     def watchdog(self) -> None:
@@ -402,3 +393,9 @@ class Supervisor:
         expenses.prune(self.app.database, before=before)
         holds.prune(self.app.database)
         running.tidy(self.app)
+
+
+def _moved(app: App, *, key: int) -> list[str]:
+    """Move a flow on whose next move is the orchestrator's own; where to."""
+    moved = conclude.drive(app, key)
+    return [f"{moved.project}/{moved.id}: moved on to {moved.phase}"]

@@ -260,15 +260,8 @@ def _recorded(app: App, snapshot_store: SnapshotStore, outcome: LandingOutcome) 
     who = git_notes.RecordedWork(
         project=os.path.basename(snapshot_store.place.project), task=f"land {', '.join(landing.members)}", next="done"
     )
-    trouble = git_notes.record_check(
-        app,
-        snapshot_store.place.source.top,
-        verdict,
-        commit=landing.new,
-        tree=tree_of(snapshot_store.store, landing.new),
-        work=who,
-        began=landing.time,
-    )
+    tree, top = tree_of(snapshot_store.store, landing.new), snapshot_store.place.source.top
+    trouble = git_notes.put(app, git_notes.note_of(top, landing.new, tree, who, verdict, landing.time))
     return outcome._replace(trouble=trouble)
 
 

@@ -26,10 +26,11 @@ def app(repo, monkeypatch):
 def record(app, repo, *checks: Check, commit: str = "HEAD", tree: str = "") -> None:
     sha = repo.git("rev-parse", commit).strip()
     tree = tree or repo.git("rev-parse", f"{sha}^{{tree}}").strip()
-    git_notes.write(
-        app, repository=repo.path, commit=sha, tree=tree, work=git_notes.RecordedWork("shop", "login"), judged="command",
-        checks=checks, began=1_800_000_000.0, ended=1_800_000_060.0,
-    )  # fmt: skip
+    note = {
+        "repository": repo.path, "commit": sha, "tree": tree, "work": {"project": "shop", "task": "login"},
+        "checks": [check._asdict() for check in checks], "began": 1_800_000_000.0, "ended": 1_800_000_060.0,
+    }  # fmt: skip
+    assert git_notes.put(app, note) == ""
 
 
 def outcomes(cli, *words: str, code: int) -> list[str]:

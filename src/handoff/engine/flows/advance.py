@@ -1,30 +1,32 @@
-"""What was decided about a phase stands in the flow's row before anything is done about it; then it is carried out.
+"""From a verdict to the next phase: what was decided about a phase, its flow's branch, and which phase follows.
 
-Whoever finds it there (`pending`) after a crash carries it out: the commit comes out the same, the note and the documents
-are written again without effect, and the last transaction finishes the task, moves the flow and adds the next phase's
-task, or nothing of it.
+The decision is a row like that of any other task, and whoever finds it open carries it out. The commit comes out the same, the
+note and the documents are written again without effect, and the last transaction finishes the task, moves the flow and adds
+the next phase's task, or nothing of it.
 """
 
 from __future__ import annotations
 
-from handoff.base.errors import HandoffError
+import os
+
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
-from handoff.board.tasks import flows, outcomes, states, tasks
+from handoff.board.sessions import leases
+from handoff.board.tasks import decisions, flows, outcomes, states, tasks
 from handoff.checks.judge import NOT_TESTED
 from handoff.engine.flows import documents, evidence, prompts
-from handoff.engine.flows.state import NO_PATH, owned_patterns
+from handoff.engine.flows.state import NO_PATH, moving, now, owned_patterns
 from handoff.engine.home import host_label
 from handoff.engine.proof import git_notes
 from handoff.git.commits.phases import publish
-from handoff.git.notes.record import Check
 from handoff.workflows.model import DONE
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.tasks.decisions import Decision
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -34,13 +36,19 @@ if TYPE_CHECKING:
 
 _SUMMARY = 300
 _REQUEST_LENGTH = 1000
-_GREEN_BEFORE = "its check was green before the work too"
 
 
-def write_intent(
-    app: App, state: FlowState, judged: PhaseVerdict, *, task: Task | None = None, session: str = "", skipped: str = ""
-) -> Flow:
-    """Write down what was decided about the phase, before anything is done about it."""
+def decide(
+    app: App,
+    state: FlowState,
+    judged: PhaseVerdict,
+    *,
+    task: Task | None = None,
+    fence: int = 0,
+    session: str = "",
+    skipped: str = "",
+) -> Decision:
+    """Write down what was decided about the phase, before anything is done about it. Raises Conflict where it is in other hands."""
     phase, flow = state.phase, state.flow
     said = f"{phase.name}: {judged.subject or judged.outcome}" + (f" (skipped: {skipped})" if skipped else "")
     intent = {
@@ -55,6 +63,7 @@ def write_intent(
         "checks": [check._asdict() for check in judged.checks],
         "facts": judged.facts,
         "documents": judged.documents,
+        "home": documents.plan_home(app, flow, judged.documents),
         "step": judged.step,
         "session": session,
         "agent": task.held_agent if task else "",
@@ -65,7 +74,14 @@ def write_intent(
         "tested": not any(one.code == NOT_TESTED for one in judged.warnings),
     }
     with app.database.transaction() as transaction:
-        return flows.move(transaction, flow, pending=intent)
+        if task is not None and fence:  # nobody gives the task away beside it
+            leases.heartbeat(transaction, key=task.key, fence=fence)
+        decision = decisions.add_phase(
+            transaction, flow, fence=fence, session=session, host=app.settings.host, intent=intent
+        )
+    if decision is None:
+        raise flows.moved_on(flow)
+    return decision
 
 
 def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
@@ -92,72 +108,71 @@ def _message(state: FlowState, judged: PhaseVerdict, task: Task | None) -> str:
     return f"{subject}\n\n" + "".join(f"{name}: {value}\n" for name, value in trailers.items())
 
 
-def carry_out(app: App, state: FlowState) -> Flow:
+def settle(app: App, key: int) -> FlowState:
+    """The flow as it stands when what was decided about its phase is carried out; for who is alone with it."""
+    state, decision = now(app, key), decisions.of_flow(app.database, key=key)
+    if decision is None:
+        return state
+    carry(app, state, decision)
+    return now(app, key)
+
+
+def carry_on(app: App, key: int, *, patience: float) -> str:
+    """The same for whoever finds it; the flow's id. Where the clone is not on this machine, nothing is done and named."""
+    flow = flows.get(app.database, key=key)
+    if not os.path.isdir(flow.workspace):
+        return ""
+    with moving(app, flow, patience=patience):
+        settle(app, key)
+    return flow.id
+
+
+def carry(app: App, state: FlowState, decision: Decision) -> Flow:
     """Do what was decided. Every part may be repeated; the last one moves the rows, all or nothing."""
-    flow, intent = state.flow, state.flow.intent
-    state.flow_checkout.seal(str(flow.facts["git_config"]))
+    flow, intent, checkout = state.flow, decision.intent, state.flow_checkout
+    checkout.seal(str(flow.facts["git_config"]))
     head = flow.head
-    if intent["message"]:
-        head = state.flow_checkout.commit(
+    if intent["message"]:  # the same values give the same commit
+        head = checkout.commit(
             tree=intent["tree"], parent=flow.head, message=intent["message"], moment=int(intent["moment"])
         )
-    if head != flow.head or not state.flow_checkout.is_at(head):
-        state.flow_checkout.arrive(head)
-    facts = {**flow.facts, **intent["facts"], "note": "", "untested": _untested(flow, intent)}
+    if head != flow.head or not checkout.is_at(head):
+        checkout.arrive(head)
+    untested = [name for name in flow.facts.get("untested", ()) if name != intent["phase"]]
+    untested += [] if intent.get("tested", True) else [intent["phase"]]
+    facts = {**flow.facts, **intent["facts"], "note": "", "untested": untested}
     if head != flow.head:
-        facts["published"] = publish(flow.repository, state.flow_checkout, app.git_environment)
-    if intent["documents"]:
-        documents.publish(app, flow, intent["documents"])
-    if intent["step"]:
-        doubt = next((_GREEN_BEFORE for one in intent["warnings"] if one.startswith(f"{evidence.GREEN_BEFORE}:")), "")
-        documents.tick(app, flow, step=intent["step"], commit=head, moment=float(intent["moment"]), doubt=doubt)
+        facts["published"] = publish(flow.repository, checkout, app.git_environment)
     if intent["checks"] or head != flow.head:
-        _note(app, state, head)
-    return _advance(app, state, head, facts)
+        trouble = git_notes.put(app, _note(state, intent, head))
+        if trouble:
+            with app.database.transaction() as transaction:
+                flows.tell(transaction, flow, "flow.note_failed", reason=trouble)
+    if intent["documents"]:
+        documents.take_home(app, flow, intent)
+    if intent["step"]:
+        documents.tick(app, flow, intent, commit=head)
+    return _advance(app, state, decision, head, facts)
 
 
-def _untested(flow: Flow, intent: dict[str, Any]) -> list[str]:
-    """The phases whose last result no test has seen."""
-    others = [name for name in flow.facts.get("untested", ()) if name != intent["phase"]]
-    return others if intent.get("tested", True) else [*others, intent["phase"]]
+def _note(state: FlowState, intent: dict[str, Any], head: str) -> dict[str, Any]:
+    """The record on the commit of a phase."""
+    flow, same = state.flow, {name: intent[name] for name in ("phase", "cycle", "attempt", "agent", "session", "next")}
+    work = {
+        "project": flow.project,
+        "task": f"{flow.id}/{intent['cycle']}-{intent['phase']}",
+        "flow": flow.id,
+        "workflow": flow.workflow,
+        "role": state.phase.role,
+        **same,
+    }
+    when = {"began": float(intent["began"]), "ended": float(intent["moment"])}
+    said = {"work": work, "judged": state.phase.check, "checks": intent["checks"], **when}
+    return {"repository": flow.repository, "commit": head, "tree": intent["tree"], **said}
 
 
-def _note(app: App, state: FlowState, head: str) -> None:
-    """The record on the commit; that it could not be written is no reason to do the phase again."""
-    flow, intent = state.flow, state.flow.intent
-    work = git_notes.RecordedWork(
-        project=flow.project,
-        task=f"{flow.id}/{intent['cycle']}-{intent['phase']}",
-        flow=flow.id,
-        workflow=flow.workflow,
-        phase=intent["phase"],
-        role=state.phase.role,
-        cycle=int(intent["cycle"]),
-        attempt=int(intent["attempt"]),
-        agent=intent["agent"],
-        session=intent["session"],
-        next=intent["next"],
-    )
-    checks = [Check(**{**check, "failing": tuple(check["failing"])}) for check in intent["checks"]]
-    try:
-        git_notes.write(
-            app,
-            repository=flow.repository,
-            commit=head,
-            tree=intent["tree"],
-            work=work,
-            judged=state.phase.check,
-            checks=checks,
-            began=float(intent["began"]),
-            ended=float(intent["moment"]),
-        )
-    except HandoffError as error:
-        with app.database.transaction() as transaction:
-            flows.tell(transaction, flow, "flow.note_failed", reason=error.message)
-
-
-def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Flow:
-    flow, intent = state.flow, state.flow.intent
+def _advance(app: App, state: FlowState, decision: Decision, head: str, facts: dict[str, Any]) -> Flow:
+    flow, intent = state.flow, decision.intent
     following = str(intent["next"])
     gated = (state.phase.gate or state.phase.name in flow.gated_phases) and not intent["skipped"]
     if gated:
@@ -172,6 +187,7 @@ def _advance(app: App, state: FlowState, head: str, facts: dict[str, Any]) -> Fl
     else:
         new, brief = _stand(app, state, head, following, facts)
     with app.database.transaction() as transaction:
+        decisions.move(transaction, decision, state=decisions.DONE)
         if flow.task is not None:
             _finish_task(transaction, flow.task, intent)
         flows.tell(
@@ -202,7 +218,6 @@ def _stand(app: App, state: FlowState, head: str, following: str, facts: dict[st
         phase=flow.phase if following == DONE else following,
         cycle=cycle,
         task=None,
-        pending="",
         data="",
         reason="",
         state=flows.DONE if following == DONE else flow.state,
@@ -243,14 +258,14 @@ def enter(app: App, transaction: Transaction, seen: Flow, new: FlowState, facts:
         )
     task = None
     if not ended and flow.state == flows.RUNNING and facts.get("after_gate") and "gate" in facts:
-        task = _add_question(app, transaction, new)
+        task = _add_task(app, transaction, new, "")
         _ask_person(transaction, new, task, facts, "end the flow" if facts["after_gate"] == DONE else "go on")
     elif brief and not ended and flow.state == flows.RUNNING:
-        task = add_task(app, transaction, new, brief)
+        task = _add_task(app, transaction, new, brief)
         if facts.get("gate"):
             _ask_person(transaction, new, task, facts, f"go on with {flow.phase}")
     standing = {name: getattr(flow, name) for name in ("head", "phase", "cycle", "state", "reason")}
-    moved = flows.move(transaction, seen, task=task.key if task else None, pending="", data=facts, **standing)
+    moved = flows.move(transaction, seen, task=task.key if task else None, data=facts, **standing)
     if moved.state == flows.DONE:
         flows.tell(transaction, moved, "flow.done", head=moved.head, branch=moved.branch)
     elif ended:
@@ -268,38 +283,20 @@ def _ask_person(transaction: Transaction, new: FlowState, task: Task, facts: dic
     )
 
 
-def _add_question(app: App, transaction: Transaction, state: FlowState) -> Task:
-    """A task nobody works on: it only waits for a person's answer."""
-    flow = state.flow
-    return flows.add_phase(
-        transaction,
-        flow,
-        id=f"{flow.cycle}-{flow.phase}-answer",
-        title=f"a person's word on {flow.phase}",
-        brief="A person answers; there is nothing to be done.\n",
-        role="",
-        agent="",
-        owns=(NO_PATH,),
-        attempts=1,
-        limits={},
-        host=host_label(app),
-    )
-
-
-def add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -> Task:
-    """The task of the phase the flow stands in."""
+def _add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -> Task:
+    """The task of the phase the flow stands in; without a brief one that nobody works on: it waits for a person's answer."""
     phase, flow, agents = state.phase, state.flow, state.flow.agent_by_role
     return flows.add_phase(
         transaction,
         flow,
-        id=f"{flow.cycle}-{phase.name}",
-        title=phase.title or phase.name,
-        brief=brief,
-        role=phase.role,
-        agent=agents.get(phase.role) or phase.agent or agents.get("", ""),
-        owns=owned_patterns(state),
-        attempts=phase.retries,
-        limits={"minutes": phase.minutes, "turns": phase.turns, "money": phase.money},
+        id=f"{flow.cycle}-{phase.name}" + ("" if brief else "-answer"),
+        title=(phase.title or phase.name) if brief else f"a person's word on {phase.name}",
+        brief=brief or "A person answers; there is nothing to be done.\n",
+        role=phase.role if brief else "",
+        agent=(agents.get(phase.role) or phase.agent or agents.get("", "")) if brief else "",
+        owns=owned_patterns(state) if brief else (NO_PATH,),
+        attempts=phase.retries if brief else 1,
+        limits={"minutes": phase.minutes, "turns": phase.turns, "money": phase.money} if brief else {},
         host=host_label(app),
     )
 
