@@ -105,3 +105,9 @@ def test_of_a_command_of_ones_own_only_sentences_count_as_words():
     assert [one.text for one in known.statements] == [lines[2], lines[3]]
     assert known.next_action is not None
     assert [one.text for one in known.decisions] == [lines[2]]
+
+
+def test_a_list_of_codex_says_only_what_is_completed():
+    items = [{"text": "one", "completed": True}, {"text": "two", "completed": False}]
+    known = facts(read("codex", {"type": "item.completed", "item": {"id": "l", "type": "todo_list", "items": items}}))
+    assert [(one.text, one.state) for one in known.todo] == [("one", "done"), ("two", "open")]

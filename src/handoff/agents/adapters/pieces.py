@@ -190,8 +190,8 @@ def _listed(given: dict[str, Any]) -> tuple[TodoItem, ...]:
     items = next((value for value in given.values() if isinstance(value, list)), [])
     return tuple(
         TodoItem(
-            str(one.get("content") or one.get("step") or one.get("description") or ""),
-            _STATES.get(str(one.get("status")), form.PENDING),
+            str(next((one[key] for key in ("content", "step", "description", "text") if one.get(key)), "")),
+            form.DONE if one.get("completed") is True else _STATES.get(str(one.get("status")), form.PENDING),
         )
         for one in items
         if isinstance(one, dict)
