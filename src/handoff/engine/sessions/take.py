@@ -6,7 +6,6 @@ import os
 
 from handoff.agents.by_hand import BY_HAND, start_words
 from handoff.agents.history.facts import facts as facts_of
-from handoff.agents.history.handover import TOKENS, Origin, handover
 from handoff.agents.history.sessions import looked_at, stored_sessions
 from handoff.agents.history.stores.table import ALIVE, COPY, STORES, StoredSession, read_entries, refuse_unfit
 from handoff.base.clock import age
@@ -15,6 +14,7 @@ from handoff.base.markdown import number_of
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import secret_values
+from handoff.engine.sessions.handover import TOKENS, Origin, handover
 from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def _origin(app: App, session: StoredSession, known: HistoryFacts, warnings: lis
     return Origin(
         title=f"{title}, session {session.id}",
         folder=session.folder,
+        home=app.settings.home,
         standing=tuple(_standing(app, session.folder, known)),
         limits=tuple(warnings[:1]) if session.state == ALIVE else (),
         more=f"{app.settings.program} take {session.id[:13]} --budget 8000" if known.instructions else "",

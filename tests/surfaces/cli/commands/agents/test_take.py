@@ -60,7 +60,7 @@ def test_the_text_holds_every_fact_of_the_session_and_nothing_is_written(cli, re
                  "floats lose money", "Next: wire checkout.py.", LAST.partition(". ")[0], f"Branch main at {repo.head()[:10]}", "new cart.py"):  # fmt: skip
         assert fact in text, fact
     assert "hunter2" not in text
-    assert text.index("Never touch README.md") < text.index(FIRST)
+    assert text.index("- Never touch README.md") < text.index(FIRST)
     assert _tree(repo.path) == before
     assert _tree(home) == stored
 
@@ -224,3 +224,25 @@ def test_it_needs_nothing_but_the_standard_library(repo, home, client):
         [sys.executable, "-S", "-c", program], cwd=repo.path, capture_output=True, text=True, timeout=60, check=False
     )
     assert FIRST in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("client", ["claude", "codex", "copilot", "qwen"])
+def test_a_long_log_is_read_in_the_memory_of_a_short_one(repo, home, client):
+    folder = os.path.realpath(repo.path)
+    path = STORES[client](home, folder)
+    first, *rest = getattr(stores, f"{client}_rows")(folder)
+    lines = [
+        json.dumps(row, separators=(",", ":")).replace("FAILED (", "many words " * 500 + "FAILED (") for row in rest
+    ]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(first, separators=(",", ":")) + "\n")
+        while file.tell() < 40_000_000:
+            file.write("\n".join(lines) + "\n")
+    # A process has the size of the one it was forked from: a small one starts it.
+    watch = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    words = [sys.executable, "-m", "handoff.surfaces.cli.main", "take", "--raw"]
+    used = subprocess.run(
+        [sys.executable, "-c", watch, *words], cwd=repo.path, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert int(used.stdout) < 50_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 
 from handoff.agents.by_hand import BY_HAND
-from handoff.agents.history.handover import TOKENS
 from handoff.base.errors import UsageError
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.sessions import take
+from handoff.engine.sessions.handover import TOKENS
 from handoff.surfaces.cli.command import Command, flag, option, optional_word
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The text that hands a session on: facts in one order, each once and dated; what does not fit is named."""
+"""The text that hands a session on: its facts in the sections and the order of every baton, each once and dated."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import os
 
 from handoff.agents.history import entries as form
 from handoff.base.clock import stamp
-from handoff.base.markdown import BATON_END, BATON_MARK, fenced, number_of, one_line
+from handoff.base.markdown import fenced, number_of, one_line
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.feature import baton
+from handoff.feature.baton import GOAL, LIMITS, NEXT, RULES, STATE, TRIED, PromptPart, estimate, pin, rule_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from handoff.agents.history.facts import HistoryFacts, Utterance
     from handoff.agents.history.runs import CommandRun
 
 TOKENS = 2_000
-LETTERS = 4
-"""So many characters are taken for a token."""
 _BOXES = {form.DONE: "[x]", form.DOING: "[>]", form.DROPPED: "[-]"}
-_TAIL, _LINE = 700, 300
-_SMALLEST, _FRAME = 200, 50
-_CARRIED = ("What the person said", "Goal", "Plan", "Dead ends", "Decisions", "Task", "Brief")
+_TAIL, _LINE, _MOST_RULES = 700, 300, 40
+_SMALLEST = 40
+_CARRIED = ("What the person said", "Goal", "Plan", "Dead ends", "Decisions")
 """What a baton holds that stays true when the next session takes over too."""
-FIRST, NEWEST, ENDS = "first", "newest", "ends"
+_FIRST, _NEWEST, _ENDS = "first", "newest", "ends"
 
 
 class Origin(Record):
@@ -32,6 +30,7 @@ class Origin(Record):
     title: str
     """Of whose session: `Claude Code, session b21d455c`."""
     folder: str
+    home: str = ""
     standing: tuple[str, ...] = ()
     """What is true now: branch, HEAD, what is not committed."""
     limits: tuple[str, ...] = ()
@@ -39,110 +38,85 @@ class Origin(Record):
     """The command that shows everything."""
 
 
-class _Part(Record):
-    """A section: how much of the room it may take, and which items stay where that is too little."""
-
-    title: str
-    items: list[str]
-    share: float
-    keeps: str = FIRST
-
-
 def handover(facts: HistoryFacts, origin: Origin, *, tokens: int = TOKENS) -> str:
-    """The whole text, at most so many tokens. What counts most has its room first; what it leaves is for the others."""
-    head = f"# Go on with the work of {origin.title}\n\n{_opening(facts, origin)}\n"
-    ends = "\n".join([f"\n## Limits\n{_list(_limits(facts, origin))}", BATON_END, ""])
-    room = max(_SMALLEST, tokens * LETTERS - len(head) - len(ends) - len(BATON_MARK) - 2)
-    parts = _parts(facts, origin)
-    rooms = _rooms(parts, room)
-    told = [_fit(part, size) for part, size in zip(parts, rooms, strict=True)]
-    return "\n".join([BATON_MARK, head, "\n".join(one for one in told if one).rstrip("\n"), ends])
-
-
-def _rooms(parts: list[_Part], room: float) -> list[int]:
-    """How much room each section has: what it needs, or its share; what one leaves is for the others."""
-    need = [_needed(part) for part in parts]
-    found = [0] * len(parts)
-    open_ones = [index for index, size in enumerate(need) if size]
-    while open_ones:
-        weight = sum(parts[index].share for index in open_ones)
-        small = [index for index in open_ones if need[index] <= room * parts[index].share / weight]
-        for index in small or open_ones:
-            found[index] = need[index] if small else int(room * parts[index].share / weight)
-        room -= sum(need[index] for index in small)
-        open_ones = [index for index in open_ones if index not in small] if small else []
-    return found
-
-
-def _needed(part: _Part) -> int:
-    return sum(len(item) + 1 for item in part.items) + len(part.title) + _FRAME if part.items else 0
-
-
-def _fit(part: _Part, room: int) -> str:
-    """A section with as many of its items as there is room for; a line says where some are missing."""
-    if not part.items:
-        return ""
-    room -= len(part.title) + _FRAME
-    last = len(part.items) - 1
-    order = {
-        FIRST: range(last + 1),
-        NEWEST: range(last, -1, -1),
-        ENDS: [last, *range(min(1, last)), *range(last - 1, 0, -1)],
-    }[part.keeps]
-    kept: dict[int, str] = {}
-    for index in order:
-        item = part.items[index]
-        if len(item) + 1 > room:
-            if room > _SMALLEST:
-                kept[index] = f"{item[: room - _FRAME].rstrip()} … ({len(item) - room + _FRAME} more characters)"
-            break
-        kept[index] = item
-        room -= len(item) + 1
-    if not kept:
-        return ""
-    lines, before = [f"## {part.title}"], -1
-    for index in [*sorted(kept), last + 1]:
-        if index > before + 1:
-            lines.append(f"- ({index - before - 1} more here, left out)")
-        lines += [kept[index]] if index in kept else []
-        before = index
-    return "\n".join(lines) + "\n"
-
-
-def _parts(facts: HistoryFacts, origin: Origin) -> list[_Part]:
-    place = origin.folder
-    red = {run.command for run in facts.red}
+    """The whole text, at most so many tokens; what counts most has its room first."""
+    place, red = origin.folder, {run.command for run in facts.red}
+    before = _sections(facts.handed)
+    handed = [line[2:] for name, lines in before.items() if name == "Rules" for line in lines if line.startswith("- ")]
+    rules = [rule[:_LINE] for rule in dict.fromkeys([*handed, *(one_line(rule.text) for rule in facts.rules)])]
+    carried = [
+        "\n".join([f"#### {name}", *lines]) for name, lines in before.items() if lines and name.startswith(_CARRIED)
+    ]
     files = [f"- {file.how} {_short(file.path, place)}" for file in facts.files]
     runs = [_run(run) for run in facts.runs if run.command not in red]
     steps = [
         f"- {_BOXES.get(step.state, '[ ]')} {step.text}" + (f" ({step.state})" if step.state == "blocked" else "")
         for step in facts.todo
     ]
-    before = _sections(facts.handed)
-    rules = [
-        line for name, lines in before.items() if name.startswith("Rules") for line in lines if line.startswith("- ")
-    ]
-    rules = list(dict.fromkeys([*rules, *(f"- {rule.text}" for rule in facts.rules)]))
-    kept = ["\n".join([f"### {name}", *lines]) for name, lines in before.items() if name.startswith(_CARRIED)]
-    return [
-        _Part("Rules of the person: they hold for everything below", rules, 0.2),
-        _Part("Before that session: what was handed to it", kept, 0.2),
-        _Part("What the person said, word for word", _instructions(facts), 0.3, ENDS),
-        _Part("Where it stands now", [f"- {line}" for line in origin.standing], 0.1),
-        _Part("Next action", _next(facts), 0.12),
-        _Part("Plan", steps, 0.08),
-        _Part("Red now", [_red(run) for run in facts.red], 0.15, NEWEST),
-        _Part("Files that the session touched", files, 0.1, NEWEST),
-        _Part("Dead ends: do not try them again", [_dated(one, "") for one in facts.dead_ends], 0.07, NEWEST),
-        _Part("Decisions", [_dated(one, "") for one in facts.decisions], 0.07, NEWEST),
-        _Part("Commands and their last results", runs, 0.06, NEWEST),
-        _Part("Its last words", _last_words(facts), 0.05, NEWEST),
-        _Part(
-            "What the client itself kept when it shortened the conversation",
-            [facts.summary] if facts.summary else [],
-            0.04,
-        ),
-    ]
+    summary = [facts.summary] if facts.summary else []
+    sections = {
+        RULES: rule_parts(origin.home, "", place, rules[-_MOST_RULES:]),
+        GOAL: [
+            _part("What the person said, word for word", _instructions(facts), 1, 0.5, _ENDS),
+            _part("Before that session: what was handed to it", carried, 2, 0.5),
+        ],
+        STATE: [
+            pin(_opening(facts, origin)),
+            _part("Now", [f"- {line}" for line in origin.standing], 2, 0.4),
+            _part("Red now", [_red(run) for run in facts.red], 3, 0.5, _NEWEST),
+            _part("Files that the session touched", files, 3, 0.4, _NEWEST),
+            _part("Plan", steps, 4),
+        ],
+        TRIED: [
+            _part("Dead ends: do not try them again", [_dated(one) for one in facts.dead_ends], 4, 0.4, _NEWEST),
+            _part("Decisions", [_dated(one) for one in facts.decisions], 4, 0.4, _NEWEST),
+            _part("Commands and their last results", runs, 5, 0.4, _NEWEST),
+            _part("Its last words", [_dated(said) for said in facts.statements[-12:]], 6, 0.5, _NEWEST),
+            _part("What the client itself kept when it shortened the conversation", summary, 8),
+        ],
+        NEXT: [pin("\n".join(_next(facts)))],
+        LIMITS: [pin("\n".join(f"- {line}" for line in _limits(facts, origin)))],
+    }
+    return baton.compose(f"Go on with the work of {origin.title}", sections, tokens=tokens).text
+
+
+def _part(title: str, items: list[str], priority: int, share: float = 0.5, keeps: str = _FIRST) -> PromptPart:
+    """A list of facts that may lose some of them."""
+    return PromptPart(
+        title=title,
+        text="\n".join(items),
+        priority=priority,
+        share=share,
+        shrink=lambda room: _shortened(items, room, keeps),
+    )
+
+
+def _shortened(items: list[str], room: int, keeps: str) -> str:
+    """As many items as there is room for; a line says where some are missing."""
+    last = len(items) - 1
+    order = {
+        _FIRST: range(last + 1),
+        _NEWEST: range(last, -1, -1),
+        _ENDS: [last, *range(min(1, last)), *range(last - 1, 0, -1)],
+    }[keeps]
+    kept: dict[int, str] = {}
+    room -= 10
+    for index in order:
+        size = estimate(items[index]) + 1
+        if size > room:
+            if room > _SMALLEST and not kept:
+                kept[index] = f"{items[index][: room * 3].rstrip()} … (the rest is cut)"
+            break
+        kept[index] = items[index]
+        room -= size
+    lines: list[str] = []
+    before = -1
+    for index in [*sorted(kept), last + 1]:
+        if index > before + 1:
+            lines.append(f"- ({index - before - 1} more here, left out)")
+        lines += [kept[index]] if index in kept else []
+        before = index
+    return "\n".join(lines) if kept else ""
 
 
 def _sections(baton: str) -> dict[str, list[str]]:
@@ -150,7 +124,7 @@ def _sections(baton: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     name = ""
     for line in baton.splitlines():
-        if line.startswith(("## ", "### ")):
+        if line.startswith(("## ", "### ", "#### ")):
             name = line.lstrip("# ")
             found.setdefault(name, [])
         elif line.strip():
@@ -229,12 +203,8 @@ def _result(run: CommandRun) -> str:
     return f"`{one_line(run.command)[:_LINE]}` ({word}{when}{times})"
 
 
-def _dated(said: Utterance, mark: str) -> str:
-    return f"- {f'({_time(said.at)}) ' if said.at else ''}{mark}{one_line(said.text)}"
-
-
-def _last_words(facts: HistoryFacts) -> list[str]:
-    return [_dated(said, "") for said in facts.statements[-12:]]
+def _dated(said: Utterance) -> str:
+    return f"- {f'({_time(said.at)}) ' if said.at else ''}{one_line(said.text)}"
 
 
 def _limits(facts: HistoryFacts, origin: Origin) -> list[str]:
@@ -252,10 +222,6 @@ def _limits(facts: HistoryFacts, origin: Origin) -> list[str]:
         f"More of it: {origin.more}" if origin.more else "",
     ]
     return [one for one in found if one]
-
-
-def _list(items: Sequence[str]) -> str:
-    return "\n".join(f"- {item}" for item in items)
 
 
 def _time(at: float) -> str:
