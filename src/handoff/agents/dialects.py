@@ -36,6 +36,10 @@ class Call(Record):
     folder: str = ""
     asks: bool = False
     """Whether the client would put a question to its person, if it is told to."""
+    client: str = ""
+    talk: str = ""
+    """Which conversation of the client it is, and where the client keeps it."""
+    transcript: str = ""
 
 
 class HookAnswer(Record):
@@ -112,6 +116,9 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
         refused_before=bool(raw.get("stop_hook_active") or raw.get("stopHookActive") or raw.get("loop_count")),
         folder=str(raw.get("cwd") or ""),
         asks=speech.asks and raw.get("permission_mode") not in _UNASKED,
+        client=dialect,
+        talk=str(raw.get("session_id") or raw.get("sessionId") or ""),
+        transcript=str(raw.get("transcript_path") or raw.get("transcriptPath") or ""),
     )
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.features.status import Drift, View
 
-_COMMITS = 15
+_COMMITS, _RULES_SAID = 15, 12
 _CHECKS = 5
 _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
@@ -98,9 +98,19 @@ def for_run(app: App) -> str:
 
 
 def build(
-    app: App, *, kind: str, tokens: int | None = None, embed: bool = True, record: bool = True, chat: bool = False
+    app: App,
+    *,
+    kind: str,
+    tokens: int | None = None,
+    embed: bool = True,
+    record: bool = True,
+    chat: bool = False,
+    caller: tuple[str, str] = ("", ""),
 ) -> Prompt:
-    """Make the prompt of one kind for the active feature, with its guards; `chat` is for a window that cannot run our commands."""
+    """Make the prompt of one kind for the active feature, with its guards.
+
+    `chat` is for a window that cannot run our commands; `caller` is the client whose hook asks, and its conversation.
+    """
     warnings: list[str] = []
     git_facts = status.begin_git_facts(app)
     try:
@@ -111,7 +121,7 @@ def build(
     warnings += view.plan.warnings if kind in _WORKING else ()
     facts = git_facts()
     moved = status.drift(app, view, facts, handing=True)
-    order = _Order(kind, tokens or int(view.config.number("budget")), embed, chat)
+    order = _Order(kind, tokens or int(view.config.number("budget")), embed, chat, caller)
     prompt = _compose(app, view, order, facts, moved, warnings.append)
     if record and kind in _RECORDED:
         _remember(app, view, kind, facts)
@@ -155,6 +165,7 @@ class _Order(Record):
     tokens: int
     embed: bool
     chat: bool
+    caller: tuple[str, str] = ("", "")
 
 
 def _compose(
@@ -173,7 +184,7 @@ def _compose(
     if kind in _WORKING and "{{workflow_instructions}}" not in template.text:
         sections = _orders(app, view, kind, values["read_files"], embed=order.embed, chat=order.chat)
     if order.embed:
-        sections = {**_parts(app, view, kind, facts, moved), **sections}
+        sections = _with_own_client(app, view, order, {**_parts(app, view, kind, facts, moved), **sections})
     room = order.tokens - estimate(frame) - 30
     fitted = arrange(sections, room)
     state, taken = redact(_state_block(fitted, view.folder, embed=order.embed))
@@ -329,6 +340,31 @@ def _parts(
             *_context_parts(view),
         ],
         TRIED: [_last_notes(view), *_earlier(app, view, project)],
+    }
+
+
+def _with_own_client(
+    app: App, view: View, order: _Order, sections: dict[str, list[PromptPart]]
+) -> dict[str, list[PromptPart]]:
+    """The sections with what the person and their own client said in the conversation before this one."""
+    from handoff.engine.features import own_client
+
+    root = view.workspace.root
+    if order.kind not in _WORKING or not os.path.isfile(own_client.place_of(app.settings.home, root)):
+        return sections
+    past = own_client.last(app, folder=root, client=order.caller[0], session=order.caller[1])
+    if past is None:
+        return sections
+    from handoff.engine.features import recall
+
+    rules = [f'- The person said: "{one.text}"' for one in past.facts.rules[-_RULES_SAID:]]
+    planned = past.facts.next_action
+    first = [f"The last conversation meant to go on so: {planned.text}"] if planned is not None else []
+    return {
+        **sections,
+        RULES: [*sections.get(RULES, []), pin("\n".join(rules))],
+        TRIED: [*sections.get(TRIED, []), *recall.parts_of(past)],
+        NEXT: [pin(templates.bullets(first, none="")), *sections.get(NEXT, [])],
     }
 
 

@@ -17,6 +17,7 @@ from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.engine.home import home_config
+from handoff.feature.baton import PromptPart, block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,6 +109,19 @@ def statements(sessions: Sequence[PastSession]) -> list[str]:
                 seen.add(text)
                 lines.append(f"{stamp(said.at or one.at)} {one.label}: {text}")
     return lines
+
+
+def parts_of(past: PastSession) -> list[PromptPart]:
+    """One conversation as blocks of a baton: what the person asked in it, what was done, what was said."""
+    asked = [f"the person asked: {_short(one.text, _LONGEST)}" for one in past.facts.instructions[-_SHOWN:]]
+    lines = [f"- {line}" for line in (*asked, *deeds(past.facts))]
+    title = f"The last conversation here, {past.agent} `{past.name}`, {stamp(past.at)}"
+    said = statements([past])
+    more = f"handoff take {past.name}"
+    return [
+        block(title, "\n".join(lines), 4, more),
+        block("What it said, newest first", "\n".join(f"- {one}" for one in said), 7, more, 0.3),
+    ]
 
 
 def _told_elsewhere(known: HistoryFacts) -> list[str]:

@@ -41,7 +41,7 @@ def answer(app: App, call: Call) -> HookAnswer:
         return _NOTHING
     held = [one for claim in claims.nearest(app) if (one := _alive(app, claim)) is not None]
     if not held:
-        return _feature(app) if call.event == START else _NOTHING
+        return _feature(app, call) if call.event == START else _NOTHING
     lost = [one for one in held if one.lost]
     if lost and (call.event == START or not all(one.claim.told for one in lost)):
         return _tell(app, call, lost)
@@ -93,17 +93,20 @@ def _baton(app: App, task: Task) -> str:
     return for_holder(app, task)
 
 
-def _feature(app: App) -> HookAnswer:
-    """The active feature's continue prompt; nothing where none is ready."""
+def _feature(app: App, call: Call) -> HookAnswer:
+    """The active feature's continue prompt, with what was said in the conversation before; nothing where none is ready."""
     from handoff.base.errors import HandoffError
     from handoff.engine.features import status
 
     try:
-        if status.workspace_of(app) is None:
+        workspace = status.workspace_of(app)
+        if workspace is None:
             return _NOTHING
-        from handoff.engine.features import prompts
+        from handoff.engine.features import own_client, prompts
 
-        return HookAnswer(context=prompts.build(app, kind="continue", record=True).text)
+        text = prompts.build(app, kind="continue", record=True, caller=(call.client, call.talk)).text
+        own_client.note(app, folder=workspace.root, client=call.client, path=call.transcript, session=call.talk)
+        return HookAnswer(context=text)
     except HandoffError:
         return _NOTHING
 

@@ -10,6 +10,7 @@ import pytest
 from handoff.agents.dialects import DIALECTS
 from handoff.engine.clients.settings_files import PLACES, TAG
 from sandbox import Cli
+from workspaces import put, ready
 
 
 @pytest.fixture
@@ -183,6 +184,42 @@ def test_a_persons_own_session_starts_with_the_task_claimed_in_its_folder(cli):
     cli("task", "claim", "mine")
     said = json.loads(cli("hook", "claude", "SessionStart", stdin="{}").out)
     assert "paint the broker" in said["hookSpecificOutput"]["additionalContext"]
+
+
+def _start(cli, client, **raw):
+    said = cli("hook", client, "SessionStart", stdin=json.dumps(raw)).out
+    return json.loads(said)["hookSpecificOutput"]["additionalContext"]
+
+
+def test_what_a_person_said_in_one_conversation_is_known_in_the_next_of_the_same_client_and_where_they_see_it(
+    cli, repo
+):
+    ready(cli, repo)
+    os.makedirs(os.environ["HANDOFF_HOME"])  # a hook makes none
+    cli("note", "--rule", "Never store a password.")
+    first = os.path.join(os.environ["HOME"], ".claude", "projects", "x", "one.jsonl")
+    rows = (
+        {"type": "user", "cwd": repo.path, "message": {"content": "Write the form. Never touch the API."}},
+        {"type": "assistant", "cwd": repo.path, "message": {"content": [{"type": "text", "text": "I used a table because it is short."}]}},
+        {"type": "assistant", "cwd": repo.path, "message": {"content": [{"type": "text", "text": "Next: write the label."}]}},
+    )  # fmt: skip
+    put(os.path.dirname(first), "one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    told = _start(cli, "claude", session_id="one", transcript_path=first, source="startup")
+    assert "Never store a password." in told
+    again = _start(cli, "claude", session_id="one", transcript_path=first, source="compact")
+    assert again.index("Never store a password.") < again.index("## Goal"), (
+        "after it shortened the conversation: the rules first"
+    )
+    assert "write the label" not in again, "it is not told its own words as another's"
+    following = _start(cli, "claude", session_id="two", transcript_path=first.replace("one", "two"), source="startup")
+    assert 'The person said: "Never touch the API."' in following[: following.index("## Goal")]
+    assert "decided: I used a table because it is short." in following
+    assert "The last conversation meant to go on so: Next: write the label." in following
+    _start(cli, "claude", session_id="one", transcript_path=first, source="resume")
+    assert "Never touch the API." not in _start(cli, "codex", session_id="three"), (
+        "nothing goes to another vendor unseen"
+    )
+    assert "Never touch the API." in cli("continue", "--raw", "--no-record").out
 
 
 # --- in the clients' settings ------------------------------------------------------------------------------
