@@ -42,7 +42,7 @@ def decisions_in(text: str) -> list[str]:
             found.append(line[2:].strip())
         elif found and line.startswith(" ") and line.strip():
             found[-1] += " " + line.strip()
-    return [f"Decided {one.replace(' Because: ', ', because: ', 1)}" for one in reversed(found[-_DECISIONS:])]
+    return [f"Decided {one.replace(' Because: ', '. Because: ', 1)}" for one in reversed(found[-_DECISIONS:])]
 
 
 def goal_part(goal: str, path: str, title: str = "Goal") -> PromptPart:

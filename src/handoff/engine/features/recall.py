@@ -37,6 +37,9 @@ _OURS = re.compile(
 """A report to us is told where it was heard."""
 
 
+_SAYS_WHY = r"FAILED .* - |E  +\S|\s*\w*(?:Error|Exception): |\s*not ok \d|error(?:\[E\d+\])?: |\s*--- FAIL"
+
+
 class PastSession(Record):
     """One session that is over, or was cut off: who it was, when, and what is known of it."""
 
@@ -91,7 +94,15 @@ def deeds(known: HistoryFacts, *, files: bool = True) -> list[str]:
 def _run(run: CommandRun) -> str:
     word = "green" if run.ok else "no result" if run.ok is None else f"red (exit {run.exit})" if run.exit else "red"
     failing = f", {', '.join(run.failing[:5])}" if run.failing else ""
-    return f"`{on_one_line(run.command)}` {word}{failing}"
+    return f"`{on_one_line(run.command)}` {word}{failing}" + ("" if run.ok is not False else _why(run))
+
+
+def _why(run: CommandRun) -> str:
+    """What a red run said of its failures, in a few words of its own."""
+    found = [line.strip() for line in run.tail.split("\n") if re.match(_SAYS_WHY, line)]
+    words = [line.partition(" - ")[2] or line.removeprefix("E ").strip() for line in found]
+    told = "; ".join(dict.fromkeys(word for word in words if word and word not in run.failing))
+    return f" ({_short(told, _LONGEST)})" if told else ""
 
 
 def statements(sessions: Sequence[PastSession]) -> list[str]:
