@@ -79,12 +79,12 @@ def test_three_agents_work_while_the_page_follows_and_a_gate_is_answered_in_it(g
     browser.see(page, "#needs >> text=Land cart.py?")
     assert page.title().startswith("(1)")
     page.click("#needs article summary:has-text('No')")
-    page.fill("#needs textarea", "half a sentence")
+    page.fill("#needs textarea[id$=-why]", "half a sentence")
     ground.repo.write("go", "")
     browser.see(page, "#landed >> text=api")
     browser.see(page, "#landed >> text=db")
-    assert page.input_value("#needs textarea") == "half a sentence"
-    page.click("#needs button.yes")
+    assert page.input_value("#needs textarea[id$=-why]") == "half a sentence"
+    page.click("#needs button:text-is('Yes')")
     browser.see(page, "#results >> text=handoff answer cart yes")
     browser.see(page, "#needs >> text=Nothing waits for you")
     until(lambda: ground.cli("show", "cart", "--json").json["state"] == "done", "the task goes on after the yes")

@@ -7,6 +7,7 @@ import os
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.adapters import command
+from handoff.agents.contract import TOOL
 from handoff.agents.monitor import EVENTS, EXIT
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
@@ -20,6 +21,7 @@ from handoff.engine.home import home_config
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.agents.contract import AgentEvent
     from handoff.engine.app import App
 
 _LAST = 8000
@@ -130,7 +132,14 @@ def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str
     lines = [line for line in text.split("\n") if line.strip()]
     if raw:
         return lines
-    return [f"{event.kind}: {event.text}" if event.text else event.kind for line in lines for event in read(line)]
+    return [_line(event) for line in lines for event in read(line)]
+
+
+def _line(event: AgentEvent) -> str:
+    """An event as people read it: of a tool also what it was asked."""
+    asked = event.entry.command or event.entry.path if event.kind == TOOL and event.entry is not None else ""
+    words = " ".join(filter(None, (event.text, asked if asked != event.text else "")))
+    return f"{event.kind}: {words}" if words else event.kind
 
 
 def old_folders(app: App, *, before: float, project: str = "") -> list[str]:
