@@ -73,12 +73,12 @@ _NO_NEXT = "nobody has said what comes next"
 
 
 def _doubts(facts: dict[str, list[str]], program: str, *, task: bool) -> Iterator[BatonDoubt]:
-    note = f"{program} task note" if task else f"{program} note"
+    note = "task note" if task else "note"
     if not facts["next"]:
-        yield BatonDoubt(_NO_NEXT, f"{note} 'Next: …'")
+        yield BatonDoubt(_NO_NEXT, f"{program} {note} 'Next: …'")
     bare = [line for line in facts["decisions"] if not _REASON.search(line)]
     if bare:
-        again = f"{note} 'Decided X because Y'" if task else f"{program} decide 'WHAT' --because 'WHY'"
+        again = f"{program} {note} 'Decided X because Y'" if task else f"{program} decide 'WHAT' --because 'WHY'"
         yield BatonDoubt(f"{_counted(len(bare), 'decision')} without a reason", again)
     red = {next(filter(None, match.groups())) for line in facts["checks"] for match in _RED.finditer(line)}
     explained = " ".join((*facts["history"], *facts["next"])).casefold()
@@ -86,7 +86,7 @@ def _doubts(facts: dict[str, list[str]], program: str, *, task: bool) -> Iterato
     if unexplained:
         yield BatonDoubt(
             f"{_counted(len(unexplained), 'red check')} that nobody explains: {unexplained[0]}",
-            f"{note} 'why it is red'",
+            f"{program} {note} 'why it is red'",
         )
 
 

@@ -272,7 +272,7 @@ def of_feature(app: App, *, project: str, feature: str) -> list[PromptPart]:
     said = statements(past)
     return [
         block("Sessions that worked on its steps", "\n".join(found), 4, "handoff task list --all", 0.4),
-        block("What they said, newest first", "\n".join(f"- {line}" for line in said), 7, "handoff session log", 0.3),
+        block("What they said, newest first", "\n".join(f"- {line}" for line in said), 7, "handoff session list", 0.3),
     ]
 
 

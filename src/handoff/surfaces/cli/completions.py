@@ -9,7 +9,7 @@ from handoff.surfaces.cli.catalog import SHOWN
 from handoff.surfaces.cli.dispatch import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 VALUES = {"switch": "features", "archive": "features", "unarchive": "features", "answer": "answers"}
 """Commands after which names fit that only the project knows, and what they are."""
@@ -61,23 +61,24 @@ def _identifier(program: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in program)
 
 
-def _cases(rows: Iterable[Words], ask: str) -> list[tuple[str, str]]:
+def _cases(rows: Iterable[Words], ask: Callable[[str], str]) -> list[tuple[str, str]]:
     """(command, words that may follow), what only the project knows asked for when it is needed."""
     return [
-        (row.name, " ".join([*row.choices, *row.options, *([ask.format(row.values)] if row.values else [])]))
-        for row in rows
+        (row.name, " ".join([*row.choices, *row.options, *([ask(row.values)] if row.values else [])])) for row in rows
     ]
 
 
 def _bash(program: str, rows: list[Words], names: str) -> str:
-    ask = f"$({program} completion --values {{}} 2>/dev/null)"
+    def ask(values: str) -> str:
+        return f"$({program} completion --values {values} 2>/dev/null)"
+
     cases = "\n".join(f'    {name}) words="{words}" ;;' for name, words in _cases(rows, ask))
     me = _identifier(program)
     return f"""# bash completion for {program}
 _{me}() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words="" cmd="" i
   if [[ $prev == --feature ]]; then
-    COMPREPLY=($(compgen -W "{ask.format("features")}" -- "$cur")); return
+    COMPREPLY=($(compgen -W "{ask("features")}" -- "$cur")); return
   fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${{COMP_WORDS[i]}} in

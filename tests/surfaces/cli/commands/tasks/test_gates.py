@@ -48,7 +48,7 @@ def test_the_editor_of_the_person_changes_the_text(cli, asked):
 def test_an_editor_that_fails_answers_nothing(cli, asked):
     asked()
     cli.environment["EDITOR"] = "false"
-    assert "the gate is as it was" in cli("answer", "login", "yes", "--edit", code=1).err
+    assert "nothing was changed" in cli("answer", "login", "yes", "--edit", code=1).err
     assert len(cli("gate", "list", "--json").json) == 1
 
 
