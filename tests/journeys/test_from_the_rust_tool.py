@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from handoff.base.markdown import BATON_MARK
 from workspaces import PLACES, put, rust_folder, rust_state
 
 VERSIONS = ("0.4.0", "0.5.1", "0.6.2", "0.7.3")
@@ -64,7 +65,7 @@ def test_a_plan_under_way_goes_on_wherever_it_stands_beside_the_legend(cli, repo
     for words in (["validate"], ["next"], ["status"], ["export", "--diff"]):
         cli(*words)
     prompt = cli("continue", "--raw").out
-    assert prompt.startswith("MY OWN PROMPT")
+    assert prompt.startswith(f"{BATON_MARK}\nMY OWN PROMPT")
     assert ("German" in prompt) == (version >= "0.6")
     for words in ("Ship the importer.", "### What Was Implemented\nProject set up.", "Parse the file"):
         assert words in prompt, words

@@ -57,7 +57,7 @@ def test_a_moved_checkout_keeps_its_tasks_and_a_copy_does_not_get_them(tmp_path)
     assert [task["task"] for task in moved("task", "list", "--json").json["tasks"]] == ["first"]
     assert moved("show", "first", "--json").json["workspace"] == str(tmp_path / "store")
     with open(os.path.join(os.environ["HANDOFF_HOME"], "shop", "queue", "first.md"), encoding="utf-8") as file:
-        assert f"Workspace: `{tmp_path / 'store'}`" in file.read()
+        assert f"Folder: `{tmp_path / 'store'}`" in file.read()
     (tmp_path / "store" / "a.txt").write_text("a\n")
     moved("task", "done", "--summary", "made where it is now")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from urllib.parse import unquote
 
+from handoff.base.markdown import BATON_MARK
 from sandbox import Cli, Repo
 from workspaces import put
 
@@ -46,7 +47,7 @@ def test_the_quick_start_of_the_rust_tool(cli, repo, tmp_path):
     cli("start", "--copy")
     prompt = copied()
     for words in (
-        "Nothing is planned yet.", "Visitors can sort the list by price.", "- SPEC.md: scaffolded", "- STATE.md: scaffolded",
+        "Nothing is planned yet.", "Visitors can sort the list by price.", "### Part one: make what is missing",
         "Write `.handoff/features/my-feature/SPEC.md`", "Write `.handoff/features/my-feature/DESIGN.md`", "Execution Plan",
         "### Part two: carry the plan out", "handoff step done",
     ):  # fmt: skip
@@ -56,9 +57,9 @@ def test_the_quick_start_of_the_rust_tool(cli, repo, tmp_path):
     for name in ("SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md"):
         os.unlink(f"{repo.path}/.handoff/current/{name}")
     prompt = cli("start", "--raw").out
-    assert "- STATE.md: missing" in prompt
+    assert "below the heading `# Execution Plan`: small steps" in prompt  # there is nothing in whose place it could stand
     assert "Write `.handoff/features/my-feature/SPEC.md`" in prompt
-    assert "- SPEC.md: missing" in cli("prompt", "start", "--raw").out
+    assert "Write `.handoff/features/my-feature/SPEC.md`" in cli("prompt", "start", "--raw").out
 
     cli("init", "my-feature")  # brings the missing documents back
     for words, title in (
@@ -142,7 +143,7 @@ def test_force_says_what_it_did_and_a_word_of_ones_own_stays(cli, repo):
         repo.path, ".handoff/templates/default_spec_prompt.md", "For {{team}} about {{feature_name}}\n{{feature_nam}}\n"
     )
     answer = cli("spec", "--raw")
-    assert answer.out.startswith("For {{team}} about one\n{{feature_nam}}\n")
+    assert answer.out.startswith(f"{BATON_MARK}\nFor {{{{team}}}} about one\n{{{{feature_nam}}}}\n")
     assert "default_spec_prompt.md:1: unknown placeholder '{{team}}'. It stays as it is." in answer.err
     assert (
         "default_spec_prompt.md:2: unknown placeholder '{{feature_nam}}'. Did you mean '{{feature_name}}'?"

@@ -111,7 +111,7 @@ def test_a_task_is_edited_only_while_nobody_works_on_it(database):
     task = add(database, "login")
     assert tasks.edit(database, key=task.key, brief="better", priority=7).brief == "better"
     outcomes.finish(database, key=task.key)
-    with pytest.raises(Conflict, match="cannot be edited"):
+    with pytest.raises(Conflict, match="cannot be changed"):
         tasks.edit(database, key=task.key, brief="worse")
 
 

@@ -105,7 +105,7 @@ def test_two_things_of_one_name_are_told_apart_by_their_kind(shop):
 
 
 def test_what_is_for_flows_is_refused_for_others(shop):
-    assert "--note is for flows" in shop("retry", "login", "--note", "mind it", code=2).err
+    assert "--phase is for flows" in shop("retry", "login", "--phase", "red", code=2).err
     assert "--max-cycles is for flows" in shop("resume", "login", "--max-cycles", "2", code=2).err
     assert "Choose one" in shop("pause", "login", "--everything", code=2).err
 

@@ -211,8 +211,10 @@ def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat:
         NEXT: [
             pin("" if embed else f"Read, in this order:\n{reading}", "Read"),
             pin(made, "Part one: make what is missing"),
-            pin(templates.bullets(first, none=""), "Part two: carry the plan out" if made else ""),
-            pin(templates.step_rules(where, program, chat=chat)),
+            pin(
+                f"{templates.bullets(first, none='')}\n\n{templates.step_rules(where, program, chat=chat)}".strip(),
+                "Part two: carry the plan out" if made else "",
+            ),
         ],
         PROOF: [pin(templates.bullets(proof))],
         LIMITS: [pin(f"{templates.LIMITS}\n- {_language(view.config)}")],
