@@ -77,7 +77,7 @@ def test_the_quick_start_of_the_rust_tool(cli, repo, tmp_path):
 
     put(repo.path, ".handoff/current/STATE.md", STATE)
     assert "The plan is made." in cli("start", "--raw").out
-    assert "- STATE.md: planned" in cli("prompt", "start", "--raw").out
+    assert "The plan is made." in cli("prompt", "start", "--raw").out
     put(repo.path, "sorted.txt", "")
     cli("step", "done")
     state = repo.read(".handoff/current/STATE.md")

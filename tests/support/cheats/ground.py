@@ -72,7 +72,6 @@ class FlowTrack:
             reason="",
             agents="{}",
             gates="[]",
-            pending="",
             data=json.dumps(facts),
             version=1,
             created_at=0.0,
