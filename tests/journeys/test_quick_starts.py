@@ -57,7 +57,9 @@ def test_the_quick_start_of_the_rust_tool(cli, repo, tmp_path):
     for name in ("SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md"):
         os.unlink(f"{repo.path}/.handoff/current/{name}")
     prompt = cli("start", "--raw").out
-    assert "below the heading `# Execution Plan`: small steps" in prompt  # there is nothing in whose place it could stand
+    assert (
+        "below the heading `# Execution Plan`: small steps" in prompt
+    )  # there is nothing in whose place it could stand
     assert "Write `.handoff/features/my-feature/SPEC.md`" in prompt
     assert "Write `.handoff/features/my-feature/SPEC.md`" in cli("prompt", "start", "--raw").out
 

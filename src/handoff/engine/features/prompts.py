@@ -207,14 +207,12 @@ def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat:
     whole = config.text("check")
     found = "as the project's documents say" if chat else f"`{program} check` finds and runs it"
     proof.append(f"The whole suite: `{whole}`" if whole else f"The whole suite: {found}.")
+    work = f"{templates.bullets(first, none='')}\n\n{templates.step_rules(where, program, chat=chat)}"
     return {
         NEXT: [
             pin("" if embed else f"Read, in this order:\n{reading}", "Read"),
             pin(made, "Part one: make what is missing"),
-            pin(
-                f"{templates.bullets(first, none='')}\n\n{templates.step_rules(where, program, chat=chat)}".strip(),
-                "Part two: carry the plan out" if made else "",
-            ),
+            pin(work.strip(), "Part two: carry the plan out" if made else ""),
         ],
         PROOF: [pin(templates.bullets(proof))],
         LIMITS: [pin(f"{templates.LIMITS}\n- {_language(view.config)}")],
