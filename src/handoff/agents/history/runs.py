@@ -37,6 +37,13 @@ class CommandRun(Record):
     reds: int = 0
     """How often it was red since it was last green."""
 
+    @property
+    def verdict(self) -> str:
+        """How it came out, in words."""
+        if self.ok is None:
+            return "no result"
+        return "green" if self.ok else f"red (exit {self.exit})" if self.exit else "red"
+
 
 def failing_tests(output: str) -> tuple[str, ...]:
     """The tests that an output names as failed, in the runners' own words; each once."""

@@ -20,8 +20,9 @@ from handoff.engine.home import home_config
 from handoff.feature.baton import PromptPart, block
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from handoff.agents.contract import AgentEvent
     from handoff.agents.history.facts import Utterance
     from handoff.agents.history.runs import CommandRun
     from handoff.engine.app import App
@@ -56,19 +57,28 @@ class PastSession(Record):
 def facts_of(app: App, *, project: str, session: str, agent: str) -> HistoryFacts:
     """The facts of a session that handoff started, from its own output; none where that is not on this machine."""
     try:
-        text = folders.tail(folders.place(app.settings.home, project, session), EVENTS, _READ)
+        place = folders.place(app.settings.home, project, session)
     except UserError:
         return HistoryFacts()
+    lines, read = output_of(app, place, agent, limit=_READ)
+    return facts(entries_of(read, lines)) if lines else HistoryFacts()
+
+
+def output_of(
+    app: App, place: str, agent: str, *, limit: int
+) -> tuple[list[str], Callable[[str], tuple[AgentEvent, ...]]]:
+    """The last lines that the client of a session printed, without secrets, and who understands them."""
+    text = folders.tail(place, EVENTS, limit)
     if not text:
-        return HistoryFacts()
+        return [], command.read
     config = home_config(app)
     try:
         adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
         read, secrets = adapter.read, adapter.secrets
     except UserError:  # it left the settings; what it said is still there
         read, secrets = command.read, ()
-    text = without_secrets(text, app.settings.environment, secrets)
-    return facts(entries_of(read, text.split("\n")))
+    text = without_secrets(text, app.settings.environment, secrets)  # of older ones; newer are written without
+    return [line for line in text.split("\n") if line.strip()], read
 
 
 def deeds(known: HistoryFacts, *, files: bool = True) -> list[str]:
@@ -92,9 +102,8 @@ def deeds(known: HistoryFacts, *, files: bool = True) -> list[str]:
 
 
 def _run(run: CommandRun) -> str:
-    word = "green" if run.ok else "no result" if run.ok is None else f"red (exit {run.exit})" if run.exit else "red"
     failing = f", {', '.join(run.failing[:5])}" if run.failing else ""
-    return f"`{on_one_line(run.command)}` {word}{failing}" + ("" if run.ok is not False else _why(run))
+    return f"`{on_one_line(run.command)}` {run.verdict}{failing}" + ("" if run.ok is not False else _why(run))
 
 
 def _why(run: CommandRun) -> str:
@@ -110,16 +119,23 @@ def statements(sessions: Sequence[PastSession]) -> list[str]:
     lines: list[str] = []
     seen: set[str] = set()
     for one in sorted(sessions, key=lambda session: -session.at):
-        told = _told_elsewhere(one.facts)
-        for said in reversed(one.facts.statements):
-            text = said.text
-            for words in told:
-                text = text.replace(words, "")
-            text = _short(text, _LONGEST)
-            if len(text) > 1 and text not in seen and len(lines) < _SAID:
+        for at, text in own_words(one.facts):
+            if text not in seen and len(lines) < _SAID:
                 seen.add(text)
-                lines.append(f"{stamp(said.at or one.at)} {one.label}: {text}")
+                lines.append(f"{stamp(at or one.at)} {one.label}: {text}")
     return lines
+
+
+def own_words(known: HistoryFacts) -> Iterator[tuple[float, str]]:
+    """What a session said, newest first, without what stands among its decisions, dead ends and next action."""
+    told = _told_elsewhere(known)
+    for said in reversed(known.statements):
+        text = said.text
+        for words in told:
+            text = text.replace(words, "")
+        text = _short(text, _LONGEST)
+        if len(text) > 1:
+            yield said.at, text
 
 
 def parts_of(past: PastSession) -> list[PromptPart]:

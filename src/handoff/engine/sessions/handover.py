@@ -8,6 +8,7 @@ from handoff.agents.history import entries as form
 from handoff.base.clock import stamp
 from handoff.base.markdown import fenced, number_of, one_line
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.engine.features.recall import own_words
 from handoff.feature import baton
 from handoff.feature.baton import GOAL, LIMITS, NEXT, RULES, STATE, TRIED, PromptPart, estimate, pin, rule_parts
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 TOKENS = 2_000
 _BOXES = {form.DONE: "[x]", form.DOING: "[>]", form.DROPPED: "[-]"}
-_TAIL, _LINE, _MOST_RULES = 700, 300, 40
+_TAIL, _LINE, _MOST_RULES, _SAID = 700, 300, 40, 12
 _SMALLEST = 40
 _CARRIED = ("What the person said", "Goal", "Plan", "Dead ends", "Decisions")
 """What a baton holds that stays true when the next session takes over too."""
@@ -53,6 +54,7 @@ def handover(facts: HistoryFacts, origin: Origin, *, tokens: int = TOKENS) -> st
         f"- {_BOXES.get(step.state, '[ ]')} {step.text}" + (f" ({step.state})" if step.state == "blocked" else "")
         for step in facts.todo
     ]
+    said = [f"- {f'({_time(at)}) ' if at else ''}{text}" for at, text in own_words(facts)][:_SAID]
     summary = [facts.summary] if facts.summary else []
     sections = {
         RULES: rule_parts(origin.home, "", place, rules[-_MOST_RULES:]),
@@ -71,7 +73,7 @@ def handover(facts: HistoryFacts, origin: Origin, *, tokens: int = TOKENS) -> st
             _part("Dead ends: do not try them again", [_dated(one) for one in facts.dead_ends], 4, 0.4, _NEWEST),
             _part("Decisions", [_dated(one) for one in facts.decisions], 4, 0.4, _NEWEST),
             _part("Commands and their last results", runs, 5, 0.4, _NEWEST),
-            _part("Its last words", [_dated(said) for said in facts.statements[-12:]], 6, 0.5, _NEWEST),
+            _part("What it said, newest first", said, 6),
             _part("What the client itself kept when it shortened the conversation", summary, 8),
         ],
         NEXT: [pin("\n".join(_next(facts)))],
@@ -189,18 +191,9 @@ def _run(run: CommandRun) -> str:
 
 
 def _result(run: CommandRun) -> str:
-    word = (
-        "green"
-        if run.ok
-        else "result unknown"
-        if run.ok is None
-        else f"exit {run.exit}"
-        if run.exit is not None
-        else "failed"
-    )
     times = f", {run.times} runs" if run.times > 1 else ""
     when = f", {_time(run.at)}" if run.at else ""
-    return f"`{one_line(run.command)[:_LINE]}` ({word}{when}{times})"
+    return f"`{one_line(run.command)[:_LINE]}` {run.verdict}{f' ({more})' if (more := f'{when}{times}'.removeprefix(', ')) else ''}"
 
 
 def _dated(said: Utterance) -> str:

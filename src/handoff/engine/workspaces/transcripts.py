@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.adapters import command
 from handoff.agents.contract import TOOL
 from handoff.agents.monitor import EVENTS, EXIT
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.redaction import without_secrets
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
-from handoff.engine.features import pulse
+from handoff.engine.features import pulse, recall
 from handoff.engine.features.teammates import fence_words
-from handoff.engine.home import home_config
 
 if TYPE_CHECKING:
     from typing import Any
@@ -119,20 +115,8 @@ def said(app: App, *, project: str, session: str, agent: str) -> list[str]:
 
 
 def _said(app: App, path: str, agent: str, *, raw: bool, limit: int) -> list[str]:
-    text = folders.tail(path, EVENTS, limit)
-    if not text:
-        return []
-    config = home_config(app)
-    try:
-        adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
-        read, secrets = adapter.read, adapter.secrets
-    except UserError:  # it left the settings; what it said is still there
-        read, secrets = command.read, ()
-    text = without_secrets(text, app.settings.environment, secrets)  # of older ones; newer are written without
-    lines = [line for line in text.split("\n") if line.strip()]
-    if raw:
-        return lines
-    return [_line(event) for line in lines for event in read(line)]
+    lines, read = recall.output_of(app, path, agent, limit=limit)
+    return lines if raw else [_line(event) for line in lines for event in read(line)]
 
 
 def _line(event: AgentEvent) -> str:

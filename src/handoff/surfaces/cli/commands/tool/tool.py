@@ -30,7 +30,7 @@ def _completion(ctx: Context, arguments: Namespace) -> None:
     if arguments.values == "answers":
         from handoff.engine.tasks import admin
 
-        found = admin.waiting(ctx.app, project="", include_ended=False)
+        found = admin.waiting(ctx.app) if ctx.app.has_rows else []
         words = [word for item in found for word in (item.task, *item.gate.offered)]
         # Shells expand these words, and sessions wrote some of them.
         safe = [word for word in words if word[0] != "-" and all(c.isalnum() or c in "-_./:@+," for c in word)]
