@@ -99,8 +99,8 @@ def test_a_session_of_one_client_goes_on_in_another_with_all_its_facts(pair):
     said = _take(stage, target)
     told = server.texts(0)
     for fact in (BATON_MARK, FIRST, SECOND, "- Never touch README.md.", "- Use only the standard library.", "- Keep the old function name.", "changed cart.py",
-                 "added prices.py", "python3 -m unittest` (exit 1", "failing: test_sum (test_cart.T.test_sum)", "AssertionError: 4 != 3",
-                 "python3 -c 'print(1)'` (green", "floats lose money", "Caching by name does not work.", "VAT is half done.", "Next: wire checkout.py.",
+                 "added prices.py", "python3 -m unittest` red (exit 1)", "failing: test_sum (test_cart.T.test_sum)", "AssertionError: 4 != 3",
+                 "python3 -c 'print(1)'` green", "floats lose money", "Caching by name does not work.", "VAT is half done.", "Next: wire checkout.py.",
                  f"Branch main at {head[:10]}", "git status --short"):  # fmt: skip
         assert fact in told, (fact, said, words[-3000:])
     assert source not in EDITS or "cart.py failed" in told

@@ -191,9 +191,9 @@ def _run(run: CommandRun) -> str:
 
 
 def _result(run: CommandRun) -> str:
-    times = f", {run.times} runs" if run.times > 1 else ""
-    when = f", {_time(run.at)}" if run.at else ""
-    return f"`{one_line(run.command)[:_LINE]}` {run.verdict}{f' ({more})' if (more := f'{when}{times}'.removeprefix(', ')) else ''}"
+    times = f"{run.times} runs" if run.times > 1 else ""
+    more = ", ".join(filter(None, (_time(run.at) if run.at else "", times)))
+    return f"`{one_line(run.command)[:_LINE]}` {run.verdict}" + (f" ({more})" if more else "")
 
 
 def _dated(said: Utterance) -> str:

@@ -56,7 +56,7 @@ def test_the_text_holds_every_fact_of_the_session_and_nothing_is_written(cli, re
     assert text.startswith(BATON_MARK)
     assert text.rstrip().endswith(BATON_END)
     for fact in (FIRST, SECOND, "- Never touch README.md.", "- Keep the old function name.", "changed cart.py", "added prices.py", "python3 -m unittest",
-                 "exit 1", "failing: test_sum (test_cart.T.test_sum)", "AssertionError: 4 != 3", "`python3 -c 1` (green", "Caching by name does not work.",
+                 "exit 1", "failing: test_sum (test_cart.T.test_sum)", "AssertionError: 4 != 3", "`python3 -c 1` green", "Caching by name does not work.",
                  "floats lose money", "Next: wire checkout.py.", LAST.partition(". ")[0], f"Branch main at {repo.head()[:10]}", "new cart.py"):  # fmt: skip
         assert fact in text, fact
     assert "hunter2" not in text
