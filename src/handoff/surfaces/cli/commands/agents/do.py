@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
-from handoff.base.errors import INTERRUPTED, UserError
-from handoff.base.ids import on_one_line, slug
+from handoff.base.errors import INTERRUPTED
+from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.board import gates
 from handoff.board.events import texts
 from handoff.board.tasks import states, tasks
-from handoff.engine import acts
-from handoff.engine.clients import agents, review
-from handoff.engine.outcome import whole_check
-from handoff.engine.sessions import start as session_start
+from handoff.engine.clients import do
 from handoff.engine.tasks import create
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
     import argparse
 
+    from handoff.board.gates import Gate
     from handoff.board.tasks.tasks import Task
+    from handoff.engine.clients.review import TaskReview
     from handoff.surfaces.cli.command import Context, Parser
 
-_ID_CHARS = 32
 _SHOWN_LINES = 200
 EXAMPLES = """examples:
   handoff do 'fix the login test'                 asks you before it lands
@@ -46,70 +44,29 @@ def _arguments(parser: Parser) -> None:
 
 def _do(ctx: Context, arguments: argparse.Namespace) -> int:
     brief = sys.stdin.read() if arguments.sentence == "-" and sys.stdin is not None else arguments.sentence
-    agent = arguments.agent or _installed(ctx)
-    project = create.project_of_caller(ctx.app)
-    check = arguments.check or whole_check.found(ctx.app, project.workspace)
     request = create.Request(
-        task=_new_id(ctx, project.name, brief),
+        task="",
         brief=brief,
-        agent=agent,
-        check=check,
+        agent=arguments.agent,
+        check=arguments.check,
         owns=tuple(arguments.owns),
         model=arguments.model,
         landing=tasks.AUTO if arguments.yes else tasks.REVIEW,
     )
-    task = create.write_down(ctx.app, project, request)
-    ctx.out.note(
-        f"Task {task.label} for {agent}. " + (f"Check: {check}" if check else "No tests were found: nothing checks it.")
-    )
-    code = _until_decided(ctx, task, tuple(arguments.words))
-    task = tasks.get(ctx.app.database, key=task.key)
+    task = do.add(ctx.app, request)
+    checked = f"Check: {task.check_command}" if task.check_command else "No tests were found: nothing checks it."
+    ctx.out.note(f"Task {task.label} for {task.agent}. {checked}")
+
+    ask = partial(_asked, ctx)
+    done = do.until_decided(ctx.app, task, words=tuple(arguments.words), tell=ctx.out.note, ask=ask)
+    task = done.task
     ctx.out.data({"task": task.label, "project": task.project, "state": task.state, "reason": task.reason})
-    return code
-
-
-def _installed(ctx: Context) -> str:
-    found = [
-        one.name for one in agents.listing(ctx.app) if one.program and one.version and not one.old and not one.held
-    ]
-    if len(found) == 1:
-        return found[0]
     program = ctx.settings.program
-    if not found:
-        raise UserError("No coding agent was found on this machine.", f"See: {program} agent list")
-    raise UserError(
-        f"Several agents are installed: {', '.join(found)}.", f"Choose one: {program} do … --agent {found[0]}"
-    )
-
-
-def _new_id(ctx: Context, project: str, brief: str) -> str:
-    """A name from the first words that no task has had."""
-    words = slug(brief.strip().partition("\n")[0])[:_ID_CHARS].rpartition("-" if len(brief) > _ID_CHARS else "\0")
-    name = (words[0] or words[2]).strip("-")
-    name = name if len(name) > 1 else "task"
-    number, found = 1, name
-    while tasks.is_known(ctx.app.database, project=project, id=found):
-        number += 1
-        found = f"{name}-{number}"
-    return found
-
-
-def _until_decided(ctx: Context, task: Task, words: tuple[str, ...]) -> int:
-    """Sessions for the task, one after the other, until it has landed, is stuck, or waits for a person who is not here."""
-    app, program = ctx.app, ctx.settings.program
-    while task.state == states.READY:
-        request = session_start.StartRequest(agent=task.agent, task=task.label, project=task.project, words=words)
-        started = session_start.start(app, request=request)
-        ctx.out.note(f"Session {started.session.name} works. Follow it: {program} session log {started.session.name}")
-        concluded = session_start.watch(app, started, tell=ctx.out.note)
-        ctx.out.note(concluded.words)
-        if concluded.outcome.reason == session_start.INTERRUPTED:
-            ctx.out.line(f"Its work is kept. Go on: {program} session start {task.label} --agent {task.agent}")
-            return INTERRUPTED
-        task = tasks.get(app.database, key=task.key)
-        if task.state == states.GATED and not _answered(ctx, task):
-            return 1
-        task = tasks.get(app.database, key=task.key)
+    if done.interrupted:
+        ctx.out.line(f"Its work is kept. Go on: {program} session start {task.label} --agent {task.agent}")
+        return INTERRUPTED
+    if task.state == states.GATED:
+        return 1  # what waits was shown
     if task.state != states.DONE:
         ctx.out.line(f"{task.label} is {task.state}: {task.reason}", "bad")
         ctx.out.line(f"Try it differently: {program} retry {task.label} --note TEXT")
@@ -122,11 +79,8 @@ def _until_decided(ctx: Context, task: Task, words: tuple[str, ...]) -> int:
     return 0
 
 
-def _answered(ctx: Context, task: Task) -> bool:
-    """Show what waits, and let the person in this terminal answer; False where nobody sits here."""
-    found = review.review(ctx.app, key=task.key)
-    if found.gate is None or found.gate.state != gates.OPEN:
-        return True
+def _asked(ctx: Context, task: Task, found: TaskReview, gate: Gate) -> str:
+    """Show what waits, and let the person in this terminal answer; nothing where nobody sits here."""
     for line in [f"{one.path}  +{one.added} -{one.removed}" for one in found.files]:
         ctx.out.line(on_one_line(line), "strong")
     lines = [line for one in found.files for line in (f"--- {on_one_line(one.path)}", *one.lines)]
@@ -135,19 +89,16 @@ def _answered(ctx: Context, task: Task) -> bool:
         ctx.out.line(f"… and {len(lines) - _SHOWN_LINES} more lines")
     for line in found.weakened:
         ctx.out.warning(line)
+    waits = f"{ctx.settings.program} {gate.command(task.label)}"
     if not ctx.out.can_ask:
-        ctx.out.line(found.gate.asked, "warn")
-        ctx.out.line(f"Answer it: {ctx.settings.program} {found.gate.command(task.label)}")
-        return False
-    offered = ", ".join(found.gate.offered) or ("your answer" if found.gate.open_ended else "yes, or what must change")
-    said = ctx.out.answer(f"{found.gate.asked} [{offered}]")
+        ctx.out.line(gate.asked, "warn")
+        ctx.out.line(f"Answer it: {waits}")
+        return ""
+    offered = ", ".join(gate.offered) or ("your answer" if gate.open_ended else "yes, or what must change")
+    said = ctx.out.answer(f"{gate.asked} [{offered}]")
     if not said:
-        ctx.out.line(f"It waits for you: {ctx.settings.program} {found.gate.command(task.label)}")
-        return False
-    word, reason = (said, "") if found.gate.open_ended or said.lower() in ("y", "yes") else ("no", said)
-    word = "yes" if word == "y" else word
-    ctx.out.done(acts.answer(ctx.app, task.label, word, reason=reason, project=task.project))
-    return True
+        ctx.out.line(f"It waits for you: {waits}")
+    return said
 
 
 COMMANDS = {"do": Command(_arguments, _do, epilog=EXAMPLES)}
