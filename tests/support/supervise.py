@@ -34,7 +34,7 @@ def work(plan_path: str) -> None:
         home = app.settings.home if plan["host"] else ""
         deadly.arm(plan["points"], plan["folder"], with_sessions_of=home)
     supervisor = Supervisor(
-        app, WorkerSettings((plan["agent"],), tuple(plan["words"]), tuple(plan.get("labels", ()))), limit=plan["limit"],
+        app, WorkerSettings(tuple(plan["agent"].split(",")), tuple(plan["words"]), tuple(plan.get("labels", ()))), limit=plan["limit"],
         tell=lambda text: os.write(1, f"{text}\n".encode()) and None, pace=Pace(**plan["pace"]),
     )  # fmt: skip
     signal.signal(signal.SIGTERM, lambda *_: supervisor.leave())

@@ -176,6 +176,11 @@ PROJECT_KEYS: dict[str, Key] = {
         "table", "test suites by name, when they shall not be guessed: see `handoff help docs/howto/checks.md`", {}
     ),
     "budget": Key("number", "estimated tokens a prompt may hold", DEFAULT_BUDGET),
+    "agents": Key(
+        "list",
+        "who works on tasks that name no agent, in this order: the next one goes on where one has used up its attempts or is at a limit",
+        [],
+    ),
     "context_files": Key("list", "files of the repository that every prompt names and quotes", []),
 }
 

@@ -374,10 +374,17 @@ WHERE key = :key AND fence = :fence AND state = 'running' AND lease_until = :lea
   AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = :key AND decision.state = 'open')
   AND attempt >= max_attempts RETURNING *
 
+-- name: pass_on_task
+-- another agent goes on with the task
+UPDATE task SET state = 'ready', agent = :agent, attempt = :attempt, baseline = :baseline, lease_until = NULL, changed_at = :now,
+                busy_seconds = busy_seconds + CASE WHEN state = 'running' THEN :lease_now - held_since ELSE 0 END
+WHERE key = :key AND fence = :fence AND state = :seen AND agent = :before AND coalesce(lease_until, 0) = :lease_until
+  AND NOT EXISTS (SELECT 1 FROM decision WHERE decision.task = :key AND decision.state = 'open') RETURNING *
+
 -- name: retry_task
 -- a person lets a blocked task try again
 UPDATE task SET state = CASE WHEN open_needs > 0 THEN 'waiting' ELSE 'ready' END, reason = '', blocked_by = NULL,
-                held_by = NULL, attempt = 1, counted = :counted, changed_at = :now
+                held_by = NULL, attempt = 1, agent = :agent, baseline = :baseline, counted = :counted, changed_at = :now
 WHERE key = :key AND state = 'blocked' RETURNING *
 
 -- name: put_evidence

@@ -122,7 +122,7 @@ def prompts_of(workflow: Workflow) -> dict[str, str]:
 
 _TEXT, _NUMBER, _WHOLE, _YES = "a text", "a number", "a whole number", "true or false"
 _LIST, _NUMBERS = "a list of texts", "a list of numbers of at least 0"
-_TEXTS = "name title role prompt check command report document commit when_used_up gate_within gate_default agent"
+_TEXTS = "name title role prompt check command report document commit when_used_up gate_within gate_default agent model"
 TOP_KEYS = {
     **dict.fromkeys(("name", "title", "test_list"), _TEXT),
     "max_cycles": _WHOLE,
@@ -289,7 +289,7 @@ class _Reading:
         within = self.within(at, values)
         told = tuple(values.get("told", ()))
         text, file = self.prompt(at, str(values.get("prompt", "")), told, role)
-        plain = "title command report document commit gate gate_default agent turns retries mutants".split()
+        plain = "title command report document commit gate gate_default agent model turns retries mutants".split()
         return Phase(
             name=name,
             role=role,

@@ -102,6 +102,8 @@ class Phase(Record):
     """Seconds a person has to answer; 0 is for ever."""
     gate_default: str = ""
     agent: str = ""
+    model: str = ""
+    """The model its client is to use; empty is the client's own choice."""
     minutes: float = 0.0
     turns: int = 0
     money: float = 0.0

@@ -256,7 +256,12 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
         if task.attempt < task.max_attempts or not charged:
             return None
         transaction.require_alone()  # what waits for it learns of it
+        passed = _passed_on(transaction, task, reason)
+        if passed is not None:
+            return outcomes.Outcome(passed)
         used_up = f"{reason.rstrip('.')}; that was attempt {task.attempt} of {task.max_attempts}"
+        if listed := task.baseline_facts.get(tasks.AGENTS):
+            used_up += f" with {task.agent}, and each of {', '.join(listed)} has tried"
         row = transaction.one("block_expired_task", **values, reason=used_up)
         if row is None:
             return None
@@ -264,6 +269,19 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
         _end_session(transaction, blocked, reason)
         journal.append(transaction, "task.blocked", task=blocked, reason=used_up)
         return outcomes.after_block(transaction, blocked)
+
+
+def _passed_on(transaction: Transaction, task: Task, reason: str) -> Task | None:
+    """The next agent of its list has the task, with attempts of its own; None where there is none."""
+    from handoff.board.tasks import agents  # as above
+
+    agent = agents.next_agent(transaction, task)
+    passed = agents.pass_on(transaction, task, agent, spent=True) if agent else None
+    if passed is not None:
+        _end_session(transaction, passed, reason)
+        said = f"{reason.rstrip('.')}; {task.agent} has used up its {task.max_attempts} attempts, {agent} goes on"
+        journal.append(transaction, "task.expired", task=passed, reason=said, attempt=passed.attempt, agent=agent)
+    return passed
 
 
 def why_idle(store: Store, *, who: SessionIdentity, project: str = "", limits: ClaimLimits | None = None) -> str:

@@ -184,14 +184,15 @@ def moved_on(flow: Flow) -> Conflict:
 
 def add_phase(
     transaction: Transaction, flow: Flow, *, id: str, title: str, brief: str, role: str, agent: str,
-    owns: Sequence[str], attempts: int, limits: Mapping[str, Any], host: str,
+    owns: Sequence[str], attempts: int, limits: Mapping[str, Any], host: str, model: str = "",
 ) -> Task:  # fmt: skip
     """The task of a phase: one fresh session at a time does it, in the flow's workspace, on the host that has it."""
     tasks.check_fields(id=id, brief=brief, title=title, max_attempts=attempts, estimate_minutes=0.0)
     tasks.refuse_live(transaction, project=flow.project, id=id, scope=flow.id)
+    baseline = {"head": flow.head, "limits": dict(limits)} | ({tasks.MODEL: model} if model else {})
     values = tasks.new_values(
         project=flow.project, id=id, scope=flow.id, kind=tasks.PHASE, brief=brief, title=title, role=role, agent=agent,
-        workspace=flow.workspace, owns=owns, check_command="", baseline={"head": flow.head, "limits": dict(limits)},
+        workspace=flow.workspace, owns=owns, check_command="", baseline=baseline,
         priority=0, not_before=0.0, estimate_minutes=0.0, max_attempts=attempts, state=states.READY, open_needs=0,
         generation=tasks.next_generation(transaction, project=flow.project, id=id, scope=flow.id),
         now=transaction.now(),

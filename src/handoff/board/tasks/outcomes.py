@@ -343,10 +343,13 @@ def _reopen_race(transaction: Transaction, entrant: Task) -> None:
 
 
 def _unblock(transaction: Transaction, task: Task, *, session: str = "", needed: str = "") -> Task:
+    from handoff.board.tasks import agents  # a report needs none of it
+
     if task.kind == ENTRANT:
         _reopen_race(transaction, task)
     counted = 0 if batches.count_in(transaction, task) else task.counted
-    (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now())
+    values = agents.begin_anew(task)
+    (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now(), **values)
     found = Task(**row)
     journal.append(transaction, "task.retried", task=found, session=session, needed=needed)
     return batches.ask_about_missing(transaction, found) if found.kind == FAN_IN else found

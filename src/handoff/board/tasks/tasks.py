@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from handoff.store.database import Row, Store, Transaction
 
 WRITTEN_INSIDE, MODEL, LANDING = "written_inside", "model", "landing"  # in a baseline
+AGENTS, TRIED = "agents", "tried"
+"""In a baseline too: the agents in their order where there are several, and what each has tried that is not the present one."""
 LANDINGS = AUTO, REVIEW, BRANCH = "auto", "review", "branch"
 """What becomes of finished work: it lands, it lands after a person's yes, or it stays on its own branch."""
 TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"
@@ -301,6 +303,10 @@ def edit(
     session: str = "",
 ) -> Task:
     """Change what a task asks for and who works on it, while nobody does; `facts` are `MODEL` and `LANDING`."""
+    listed: dict[str, Any] = {}
+    if agent is not None:
+        names = agent_names(agent)
+        agent, listed = names[0] if names else "", {AGENTS: names if len(names) > 1 else [], TRIED: {}}
     given = {
         "brief": brief,
         "priority": priority,
@@ -315,10 +321,9 @@ def edit(
         texts.check(changed.get(name, ""), name)
     with store.transaction() as transaction:
         task = get(transaction, key=key)
-        if facts:
-            changed["baseline"] = texts.write({**task.baseline_facts, **facts})
-        names = (*given, "owns", "baseline")
-        said = {name: changed.get(name, getattr(task, name)) for name in names}
+        if facts or listed:
+            changed["baseline"] = texts.write({**task.baseline_facts, **(facts or {}), **listed})
+        said = {name: changed.get(name, getattr(task, name)) for name in (*given, "owns", "baseline")}
         row = transaction.one("edit_task", key=key, now=transaction.now(), title=task.title, **said)
         if row is None:
             stop = f"handoff session stop {task.held_by} --hold"
@@ -382,20 +387,29 @@ def new_values(
     *,
     owns: Sequence[str],
     baseline: Mapping[str, Any] | None,
+    agent: str,
     scope: str = "",
     kind: str = TASK,
     batch: int | None = None,
     **rest: Any,
 ) -> dict[str, Any]:
-    """The values of a new row."""
+    """The values of a new row; `agent` may be several names with commas between them."""
+    names = agent_names(agent)
+    listed = {AGENTS: names} if len(names) > 1 else {}
     return {
         **rest,
+        "agent": names[0] if names else "",
         "scope": scope,
         "kind": kind,
         "batch": batch,
         "owns": texts.write(list(owns)),
-        "baseline": texts.write(dict(baseline or {})),
+        "baseline": texts.write({**(baseline or {}), **listed}),
     }
+
+
+def agent_names(text: str) -> list[str]:
+    """The agents of `claude,codex`, in their order."""
+    return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
 
 def stale(task: Task, fence: int | None) -> Conflict:

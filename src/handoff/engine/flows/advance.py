@@ -286,6 +286,7 @@ def _ask_person(transaction: Transaction, new: FlowState, task: Task, facts: dic
 def _add_task(app: App, transaction: Transaction, state: FlowState, brief: str) -> Task:
     """The task of the phase the flow stands in; without a brief one that nobody works on: it waits for a person's answer."""
     phase, flow, agents = state.phase, state.flow, state.flow.agent_by_role
+    models = flow.facts.get("models", {})
     return flows.add_phase(
         transaction,
         flow,
@@ -294,6 +295,7 @@ def _add_task(app: App, transaction: Transaction, state: FlowState, brief: str) 
         brief=brief or "A person answers; there is nothing to be done.\n",
         role=phase.role if brief else "",
         agent=(agents.get(phase.role) or phase.agent or agents.get("", "")) if brief else "",
+        model=models.get(phase.role) or phase.model or models.get("", ""),
         owns=owned_patterns(state) if brief else (NO_PATH,),
         attempts=phase.retries if brief else 1,
         limits={"minutes": phase.minutes, "turns": phase.turns, "money": phase.money} if brief else {},

@@ -48,13 +48,14 @@ _LEASE_BY_HAND = 86_400.0
 
 
 class FlowRequest(Record):
-    """What a flow is to be started with. `agents` by role; the empty role is for all others."""
+    """What a flow is to be started with. `agents` and `models` by role; the empty role is for all others."""
 
     workflow: str
     text: str = ""
     feature: str = ""
     id: str = ""
     agents: Mapping[str, str] = {}
+    models: Mapping[str, str] = {}
     gates: tuple[str, ...] = ()
     gate_limits: Mapping[str, tuple[float, str]] = {}
     """By phase: seconds a person has to answer, and what counts after that."""
@@ -96,6 +97,7 @@ class FlowView(Record):
             "base": flow.base,
             "head": flow.head,
             "agents": flow.agent_by_role,
+            "models": flow.facts.get("models", {}),
             "gates": list(flow.gated_phases),
             "task": task.label if task else None,
             "task_state": task.state if task else None,
@@ -152,7 +154,7 @@ def start(app: App, *, request: FlowRequest, tell: Callable[[str], None] = lambd
         workspace=workspace.tree, branch=workspace.branch, base=workspace.base, phase=workflow.phases[0].name,
         max_cycles=request.max_cycles or workflow.max_cycles, agents=request.agents, gates=request.gates,
         data={
-            "suites": suites, "git_config": flow_checkout.config, "cycle_base": workspace.base,
+            "suites": suites, "models": dict(request.models), "git_config": flow_checkout.config, "cycle_base": workspace.base,
             "gate_limits": {name: list(limit) for name, limit in request.gate_limits.items()},
         },
     )  # fmt: skip
@@ -168,9 +170,10 @@ def _check(app: App, request: FlowRequest, workflow: Workflow) -> None:
         if name not in names:
             raise UserError(f"'{workflow.name}' has no phase '{name}'.", f"Its phases: {', '.join(names)}.")
     config = home_config(app)
-    for role, agent in request.agents.items():
+    for role in (*request.agents, *request.models):
         if role and role not in workflow.roles:
             raise UserError(f"'{workflow.name}' has no role '{role}'.", f"Its roles: {', '.join(workflow.roles)}.")
+    for agent in request.agents.values():
         catalog.adapter(agent, commands=config.values["agents"], where=config.path)
     if request.max_cycles < 0:
         raise UserError("--max-cycles must be at least 1.")

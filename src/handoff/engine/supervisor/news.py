@@ -89,6 +89,7 @@ class News:
             "conflict.seen": f"conflict with {body.get('other') or 'the branch'} in {body.get('path')}",
             "conflict.gone": f"no conflict with {body.get('other') or 'the branch'} in {body.get('path')} any more",
             "doubt.seen": f"joins cleanly with {body.get('other') or 'the branch'} and may be wrong: {body.get('path')}: {body.get('what')}",
+            "task.edited": f"goes on with {body.get('agent')}: {reason}" if body.get("reason") else "",
             "race.won": f"{body.get('winner')} won the race: {reason}",
             "task.held": f"held{f' until {until}' if (until := body.get('until')) else ''}: {end_sentence(reason)} {body.get('fix', '')}",
             "gate.opened": f"waits for your answer: {str(body.get('question')).partition(chr(10))[0]}",

@@ -14,7 +14,7 @@ from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import batches, decisions, flows, states, tasks
+from handoff.board.tasks import agents, batches, decisions, flows, states, tasks
 from handoff.engine.app import App
 from handoff.engine.fanout import stop_files as stops
 from handoff.engine.features import pulse
@@ -339,6 +339,7 @@ class Supervisor:
         """Carry out what was decided, and move flows on whose next move is the orchestrator's own: a crash left them so."""
         if decisions.open_on(self.app.database, host=self.host):
             self._start_beside(0, carry_on, "{}: finished what was decided before")
+        self._leave_held()
         old = self.app.clock.now() - _UNMOVED_SECONDS
         served = self.worker_settings.project
         for flow in flows.idle(self.app.database):
@@ -346,6 +347,13 @@ class Supervisor:
                 continue
             if flow.changed_at < old and os.path.isdir(flow.workspace):
                 self._start_beside(flow.key, partial(_moved, key=flow.key), "{}")
+
+    def _leave_held(self) -> None:
+        """Tasks whose agent is held here go on with the next one of their list that we can start."""
+        store, worker = self.app.database, self.worker_settings
+        held = {one.name for one in holds.listing(store) if one.kind == holds.AGENT and self._is_ours(one)}
+        if held:
+            agents.leave_held(store, held=held, able=worker.agents, project=worker.project)
 
     def _start_beside(self, key: int, work: Callable[[App], list[str]], words: str) -> None:
         """On a thread of its own, one for each flow and one for all that is decided: tests may run for minutes there."""

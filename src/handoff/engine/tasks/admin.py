@@ -138,9 +138,9 @@ class TaskChange(Record):
 
 def _change(app: App, transaction: Transaction, task: Task, change: TaskChange) -> Task:
     """Check it and write it; nothing is written of what cannot be."""
-    if change.agent:
-        config = home_config(app)
-        catalog.adapter(change.agent, commands=config.values["agents"], where=config.path)
+    config = home_config(app)
+    for name in tasks.agent_names(change.agent or ""):
+        catalog.adapter(name, commands=config.values["agents"], where=config.path)
     if change.brief is not None and not change.brief.strip():
         raise UserError("The brief is empty.", "Say what the next session must do.")
     if change.owns:

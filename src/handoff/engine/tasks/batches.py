@@ -8,6 +8,7 @@ import os
 from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import project_config
 from handoff.board.events import journal
 from handoff.board.tasks import batches, metrics, outcomes, tasks
 from handoff.engine.fanout import views
@@ -128,12 +129,13 @@ def open_checked(
     uri_for(config, Job(project.name, manifest.batch_id, workspace, ""))
     refuse_live_names(app, project, manifest)
     attempts = int(config.number("max_attempts"))
-    parts = _parts(app, manifest, attempts)
+    agent = manifest.agent or ",".join(project_config(workspace).texts("agents"))
+    parts = _parts(app, manifest._replace(agent=agent), attempts)
     fan_in = batches.SubTask(
         id=manifest.fan_in_task,
         brief=app.clean(_fan_in_brief(manifest)),
         role="fan-in",
-        agent=manifest.agent,
+        agent=agent,
         check_command=manifest.check,
         estimate_minutes=manifest.serial_minutes,
         max_attempts=attempts,

@@ -9,6 +9,7 @@ from handoff.base.files import read_text
 from handoff.base.ids import check_id, slug
 from handoff.base.markdown import BATON_MARK
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import project_config
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.requirements import check_labels
 from handoff.engine.fanout import views
@@ -63,7 +64,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
         "id": request.task,
         "brief": app.clean(request.brief.strip()),
         "role": request.role,
-        "agent": request.agent,
+        "agent": request.agent or ",".join(project_config(project.workspace).texts("agents")),
         "workspace": project.workspace,
         "owns": request.owns,
         "check_command": request.check,

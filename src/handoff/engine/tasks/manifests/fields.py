@@ -23,10 +23,10 @@ _LEAST_SUB_TASKS = 2
 _LEAST_RACERS, _MOST_RACERS = 2, 8
 _TOP_KEYS = tuple(
     """schema_version batch_id fan_in_task next_after_fanin split_rationale amdahl_estimate timeout_hours workspace
-    sub_tasks created_at project agent check labels land goal""".split()
+    sub_tasks created_at project agent agents check labels land goal""".split()
 )
 SUB_TASK_KEYS = tuple(
-    "id brief estimated_minutes file_ownership depends_on agent role check read_only labels needs race".split()
+    "id brief estimated_minutes file_ownership depends_on agent agents role check read_only labels needs race".split()
 )
 
 Place = tuple[str | int, ...]
@@ -105,7 +105,7 @@ class Reader:
             timeout_hours=hours,
             workspace=self.workspace(raw),
             sub_tasks=sub_tasks,
-            agent=self.text((), raw, "agent"),
+            agent=self.agents((), raw),
             check=self.text((), raw, "check"),
             unknown=tuple(self.unknown),
             raw=raw,
@@ -158,12 +158,21 @@ class Reader:
             estimate_minutes=self.number(place, item, "estimated_minutes", 0.0),
             owns=self.ownership(place, item),
             depends_on=self.texts(place, item, "depends_on", 'For example: ["login-form"].'),
-            agent=self.text(place, item, "agent"),
+            agent=self.agents(place, item),
             role=self.text(place, item, "role"),
             check_command=self.text(place, item, "check"),
             labels=self.labels(place, item),
             race=self.race(place, item),
         )
+
+    def agents(self, place: Place, table: dict[str, Any]) -> str:
+        """Who does it, and who goes on when that one fails, with commas between them."""
+        listed, fix = table.get("agents"), 'For example: agents = ["claude", "codex"].'
+        if listed is None:
+            return self.text(place, table, "agent")
+        if table.get("agent"):
+            self.fault((*place, "agents"), "agent is there too", "Keep one of the two.")
+        return ",".join(self.texts(place, table, "agents", fix))
 
     def race(self, place: Place, item: dict[str, Any]) -> tuple[str, ...]:
         """Who runs for a part: a number of any agents, or their names."""

@@ -198,6 +198,7 @@ timeout_hours = 3              # after this you are told that it is late
 land = "all"                   # all: nothing lands until everything is green; in-order: each part as soon as it is green; review: all, after your yes; branch: all, on a branch of its own
 check = "test -s greeting/hello.txt && test -s greeting/world.txt"  # the whole; left out: the project's own test suite
 # agent = "claude"             # for every part; a part may name another; left out: any that works
+# agents = ["claude", "codex"] # instead: codex goes on where claude has used up its attempts or is at a limit
 # labels = ["gpu"]             # what a machine must have
 
 [amdahl_estimate]

@@ -30,7 +30,8 @@ def calculator(tmp_path):
     write_files(repo.path, CALCULATOR)
     repo.commit("first")
     cli = Cli(repo.path)
-    cli("flow", "start", "tdd", "--id", "calculator", "--agent", "scripted", "--request", "A calculator.")
+    models = ("--model", "planner=strong", "--model", "cheap")
+    cli("flow", "start", "tdd", "--id", "calculator", "--agent", "scripted", *models, "--request", "A calculator.")
     return repo, cli
 
 
@@ -78,7 +79,9 @@ def test_a_supervisor_builds_a_calculator_in_four_cycles_though_it_is_killed_aga
 
 def test_one_phase_at_a_time_is_said_and_can_be_skipped(calculator, tmp_path):
     _, cli = calculator
+    assert "agent: scripted, model strong" in cli("show", "calculator/1-plan").out
     answer = cli("flow", "step", "--with", WORD)
+    assert "agent: scripted, model cheap" in cli("show", "calculator/1-red").out
     assert "plan: verified (adds two numbers comes next (3 open, 0 done))" in answer.err
     assert "calculator: running in red, cycle 1, attempt 1 of 3" in answer.out
     assert "cannot be skipped" in cli("flow", "step", "--skip", "no time", code=3).err
@@ -106,6 +109,9 @@ def test_words_that_are_wrong_are_said_before_anything_is_made(cli, repo):
     assert "Say what is to be done" in cli("flow", "start", "review", code=1).err
     assert "There is no workflow 'nine'" in cli("flow", "start", "nine", "--request", "x", code=1).err
     assert "not both" in cli("flow", "start", "review", "--request", "x", "--from", "y", code=2).err
+    wrong = ("flow", "start", "review", "--request", "x", "--model")
+    assert "has no role 'nobody'" in cli(*wrong, "nobody=strong", code=1).err
+    assert "'=strong' is no model" in cli(*wrong, "=strong", code=2).err
     assert "No flow is under way" in cli("flow", "list").out
     assert "No flow is under way" in cli("flow", "step", code=1).err
     assert "No test suite was found" in cli("flow", "start", "tdd-strict", "--request", "x", code=1).err

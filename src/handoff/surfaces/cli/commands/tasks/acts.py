@@ -222,7 +222,7 @@ def _cancel(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _who_and_how(parser: Parser) -> None:
-    option(parser, "--agent NAME", "another agent than before: see `handoff agent list`; '' is any", None)
+    option(parser, "--agent NAME", "another agent than before, or several as for `task add`; '' is any", None)
     option(parser, "--model NAME", "the model its client is to use; '' is the client's own choice", None)
     option(parser, "--check COMMAND", "another check; '' is none", None)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from handoff.base.clock import age, stamp
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks import agents
+from handoff.board.tasks.tasks import AGENTS
 from handoff.engine.fanout import views
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project
@@ -80,7 +82,8 @@ def show_task(ctx: Context, task: Task) -> None:
     if ending := admin.ending_of(ctx.app, task):
         say(f"  {ended_words(ctx, task, ending)}", "warn")
     if task.attempt > 1:
-        say(f"  attempt {task.attempt} of {task.max_attempts}")
+        by = f" with {task.agent}" if task.baseline_facts.get(AGENTS) else ""
+        say(f"  attempt {task.attempt} of {task.max_attempts}{by}")
     tell_of_task(ctx, task, found.holds)
     for need in found.needs:
         say(f"  after {need.id}: {need.state}")
@@ -94,7 +97,7 @@ def show_task(ctx: Context, task: Task) -> None:
         say(f"  runs on a host with: {', '.join(found.labels)}")
     model = task.baseline_facts.get("model", "")
     if task.agent or model:
-        say(f"  agent: {task.agent or 'any'}" + (f", model {model}" if model else ""))
+        say(f"  agent: {agents.words(task) or 'any'}" + (f", model {model}" if model else ""))
     kept = str(found.evidence.get("branch", ""))
     if task.state == "done" and kept and not found.evidence.get("landed") and task.batch is None:
         say(f"  green on branch {kept}, not landed: {ctx.settings.program} land {task.label}", "warn")

@@ -59,7 +59,11 @@ def _task_arguments(parser: Parser) -> None:
     option(parser, "--workspace DIR", "checkout to work in (default: this one)")
     option(parser, "--tests CMD", "run this now and note its verdict in the baseline")
     option(parser, "--after TASK", "start only when this task is done (may be repeated)", [])
-    option(parser, "--agent NAME", "which agent the task is for")
+    option(
+        parser,
+        "--agent NAME",
+        "which agent the task is for; claude,codex: codex goes on when claude fails or is at a limit",
+    )
     option(parser, "--role NAME", "which role the task is for")
     text = "run it only on a machine with this label, for example gpu (may be repeated)"
     option(parser, "--label NAME", text, [], dest="labels")

@@ -33,6 +33,8 @@ def _arguments(parser: Parser) -> None:
     option(start, "--from FILE", "read that from a file", dest="source")
     option(start, "--id NAME", "what the flow is called (default: a free name)")
     option(start, "--agent [ROLE=]NAME", "which agent works, for all roles or for one (may be repeated)", [])
+    text = "which model its client uses, for all roles or for one: a strong one to plan, a cheap one to work (may be repeated)"
+    option(start, "--model [ROLE=]NAME", text, [])
     text = "ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no"
     option(start, "--gate PHASE[=TIME[,yes|no]]", text, [])
     option(start, "--max-cycles N", "how often it may go back (default: as the workflow says)", 0)
@@ -96,15 +98,15 @@ def _gate_limits(words: list[str]) -> dict[str, tuple[float, str]]:
     return limits
 
 
-def _agents(words: list[str]) -> dict[str, str]:
-    """Agents by role; the empty role is for all others."""
-    agents: dict[str, str] = {}
+def _by_role(words: list[str], what: str = "agent") -> dict[str, str]:
+    """Agents or models by role; the empty role is for all others."""
+    found: dict[str, str] = {}
     for said in words:
         role, equals, name = said.rpartition("=")
         if (equals and not role) or not name:
-            raise UsageError(f"'{said}' is no agent.", "Write --agent NAME or --agent ROLE=NAME.")
-        agents[role] = name
-    return agents
+            raise UsageError(f"'{said}' is no {what}.", f"Write --{what} NAME or --{what} ROLE=NAME.")
+        found[role] = name
+    return found
 
 
 def _start(ctx: Context, arguments: Namespace) -> int:
@@ -114,7 +116,8 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         workflow=arguments.workflow,
         text=arguments.request or (read_text(arguments.source) if arguments.source else ""),
         feature=getattr(arguments, "feature", "") or "",
-        agents=_agents(arguments.agent),
+        agents=_by_role(arguments.agent),
+        models=_by_role(arguments.model, "model"),
         gates=tuple(dict.fromkeys(said.partition("=")[0] for said in arguments.gate)),
         gate_limits=_gate_limits(arguments.gate),
         **pick(arguments, "id max_cycles base"),
@@ -142,7 +145,7 @@ def _adopt(ctx: Context, arguments: Namespace) -> int:
         branch=arguments.branch,
         workflow=arguments.workflow,
         text=arguments.request,
-        agents=_agents(arguments.agent),
+        agents=_by_role(arguments.agent),
     )
     flow, unknown = adopt.adopt(ctx.app, request=request, tell=ctx.out.note)
     seen = flows.look_again(ctx.app, flow)
