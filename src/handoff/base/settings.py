@@ -209,15 +209,15 @@ HOME_KEYS: dict[str, Key] = {
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
     "starts_per_minute": Key("number", "most sessions a supervisor starts in a minute", 60),
     "max_cost_per_day": Key(
-        "amount", "US dollars the sessions of 24 hours may cost before no new one is started; no limit when unset", 0
+        "amount", "US dollars the sessions of 24 hours may cost before you are asked for more; no limit when unset", 0
     ),
     "max_cost_per_task": Key(
         "amount",
-        "US dollars all sessions of a task may cost, failed and killed ones too, before it is not started again; no limit when unset",
+        "US dollars all sessions of a task may cost, failed and killed ones too, before you are asked for more; no limit when unset",
         0,
     ),
     "max_cost_per_batch": Key(
-        "amount", "US dollars all sessions of a batch may cost before no part of it is started; no limit when unset", 0
+        "amount", "US dollars all sessions of a batch may cost before you are asked for more; no limit when unset", 0
     ),
     "price": Key(
         "table",

@@ -46,6 +46,8 @@ class Gate(Record):
     answer: str
     code: str
     choices: str = ""
+    cap: str = ""
+    """The setting of the cap it asks to raise, and by how much its `answer` did; empty: it asks for something else."""
 
     @property
     def asked(self) -> str:
@@ -95,6 +97,7 @@ def ask(
     fallback: str = "",
     subject: str = "",
     choices: Sequence[str] | None = None,
+    cap: str = "",
 ) -> Gate:
     """Put the task behind a gate. The session that held it lets it go: a gate holds no process."""
     from handoff.board.tasks import outcomes  # late: `status` lists gates and moves nothing
@@ -122,6 +125,7 @@ def ask(
             fallback=fallback,
             subject=subject,
             choices=choices,
+            cap=cap,
         )
         return Gate(**row)
 
@@ -196,6 +200,11 @@ def listing(store: Store, *, project: str = "", state: str = OPEN, limit: int = 
 
 def _waiting(*, task_id: str, scope: str, project: str, **row: Any) -> Waiting:
     return Waiting(Gate(**row), project, f"{scope}/{task_id}" if scope else task_id)
+
+
+def about_cap(store: Store, *, cap: str, task: int = 0, batch: int = 0) -> list[Gate]:
+    """What people were asked about a cap on money, the latest first."""
+    return fetch_all(store, Gate, "list_caps", cap=cap, task=task, batch=batch)
 
 
 def of_task(store: Store, *, key: int) -> Gate | None:

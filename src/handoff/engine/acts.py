@@ -171,7 +171,7 @@ def answer(
         outcome = admin.approve(app, task, reason=reason, answer=word, by=by)
         word = ""
     elif word == "no":
-        if not (reason or text or by_code):
+        if not (reason or text or by_code or admin.gate_of(app, task).cap):
             raise UsageError("Say why: REASON is missing.", f"For example: {program} answer {task.label} no WHY")
         outcome = admin.reject(app, task, reason=reason or text or "no reason was given", by=by)
     else:

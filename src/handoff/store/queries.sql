@@ -659,8 +659,14 @@ SELECT * FROM session WHERE ended_at IS NULL AND task IS NULL AND seen_at < :bef
 
 -- name: add_gate
 -- ask a person
-INSERT INTO gate (task, question, on_yes, state, opened_at, due_at, fallback, subject, code, choices)
-VALUES (:task, :question, :on_yes, 'open', :now, :due_at, :fallback, :subject, :code, :choices) RETURNING *
+INSERT INTO gate (task, question, on_yes, state, opened_at, due_at, fallback, subject, code, choices, cap)
+VALUES (:task, :question, :on_yes, 'open', :now, :due_at, :fallback, :subject, :code, :choices, :cap) RETURNING *
+
+-- name: list_caps
+-- what people were asked about one cap on money, the latest first: of one task, of one batch, or of all
+SELECT gate.* FROM gate JOIN task ON task.key = gate.task
+WHERE gate.cap = :cap AND gate.cap <> '' AND (:task = 0 OR gate.task = :task) AND (:batch = 0 OR task.batch = :batch)
+ORDER BY gate.key DESC
 
 -- name: open_gate_of
 -- the gate a task waits at
@@ -688,7 +694,7 @@ SELECT * FROM gate WHERE code = :code AND code <> '' ORDER BY key DESC LIMIT 1
 -- name: list_answers
 -- what people said to a task's gates, the latest first
 SELECT question, state, answered_by, reason, answer, choices FROM gate
-WHERE task = :task AND state IN ('approved', 'rejected') ORDER BY key DESC LIMIT :limit
+WHERE task = :task AND state IN ('approved', 'rejected') AND cap = '' ORDER BY key DESC LIMIT :limit
 
 -- name: answer_gate
 -- yes or no, once

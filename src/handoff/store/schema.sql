@@ -121,6 +121,7 @@ CREATE INDEX session_ended ON session (host, ended_at) WHERE ended_at IS NOT NUL
 CREATE INDEX session_idle ON session (seen_at) WHERE ended_at IS NULL AND task IS NULL;
 
 -- What waits for a person's answer; `choices` is a JSON list where any text answers, and empty where only yes and no do.
+-- `cap` names the setting where it asks for money; its `answer` is then by how much that was raised.
 CREATE TABLE gate (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     task BIGINT NOT NULL,
@@ -137,11 +138,13 @@ CREATE TABLE gate (
     subject TEXT NOT NULL DEFAULT '',
     answer TEXT NOT NULL DEFAULT '',
     code TEXT NOT NULL DEFAULT '',
-    choices TEXT NOT NULL DEFAULT ''
+    choices TEXT NOT NULL DEFAULT '',
+    cap TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX gate_open ON gate (task) WHERE state = 'open';
 CREATE INDEX gate_due ON gate (due_at) WHERE state = 'open' AND overdue_at IS NULL;
 CREATE INDEX gate_of_task ON gate (task, key);
+CREATE INDEX gate_cap ON gate (cap, key) WHERE cap <> '';
 CREATE INDEX gate_by_code ON gate (code) WHERE state = 'open';
 
 -- What must not be claimed for now: everything, a project, a batch or a task.

@@ -7,7 +7,8 @@ import stat
 
 import pytest
 
-from handoff.board.sessions import expenses, holds
+from handoff.board import gates
+from handoff.board.sessions import expenses
 from sandbox import Cli
 
 # As the real client does it: its answers are told in its own record alone until the turn is over, and this one never is.
@@ -104,6 +105,76 @@ def test_the_cost_of_a_copilot_killed_before_it_wrote_its_record_is_unknown(repo
     assert cli("--json").json["unknown_cost"] == 1
 
 
+def _asked(ground):
+    """The questions about money that wait."""
+    return [one for one in gates.listing(ground.app.database) if one.gate.cap]
+
+
+def _once(ground, name, *acts):
+    """It costs 0.3 and is killed the first time; the second time it costs as much again and is done."""
+    once = os.path.join(ground.folder, f"once-{name}")
+    dies = {"run": f"test -e {once} || {{ touch {once}; kill -9 $PPID; }}"}
+    ground.add(name, {"spend": 0.3}, dies, *acts)
+
+
+def test_a_task_at_its_cap_asks_and_goes_on_with_the_amount_that_a_person_allows(file_ground, cli):
+    ground = file_ground
+    ground.settings("max_cost_per_task = 0.1\nback_off_seconds = 0.5\n")
+    _once(ground, "aa")
+    ground.supervisor(flows=0.3)
+    ground.until(lambda: _asked(ground), "a person is asked for money")
+    (asked,) = _asked(ground)
+    assert asked.gate.asked == (
+        "The sessions of 'aa' cost 0.30 USD, and max_cost_per_task is 0.1. Go on with more money?"
+    )
+    assert asked.gate.offered == ("yes 0.1", "no")
+    assert "names no amount" in cli("answer", "aa", "not now, perhaps 5 later", "--project", "demo", code=1).err
+    assert "names no amount" in cli("answer", "aa", "yes", "2 of 3 are done", "--project", "demo", code=1).err
+    assert ground.tasks()["aa"].state == "gated", "nothing was raised"
+    assert "Approved: aa is ready" in cli("answer", "aa", "yes", "5", "--project", "demo").out
+    ground.until(ground.done, "it has gone on")
+    assert ground.tasks()["aa"].attempt == 1
+    assert sum(one.money for one in expenses.by_agent(ground.app.database)) == pytest.approx(0.6)
+    gate = gates.of_task(ground.app.database, key=ground.tasks()["aa"].key)
+    assert (gate.state, float(gate.answer)) == ("approved", pytest.approx(5.2)), "five more than was spent"
+
+
+def test_a_no_raises_nothing_and_the_task_asks_again_when_it_is_tried_again(file_ground, cli):
+    ground = file_ground
+    ground.settings("max_cost_per_task = 0.1\nback_off_seconds = 0.5\n")
+    _once(ground, "aa")
+    ground.supervisor(flows=0.3)
+    ground.until(lambda: _asked(ground), "a person is asked for money")
+    cli("answer", "aa", "no", "--project", "demo")
+    assert ground.tasks()["aa"].state == "blocked"
+    cli("retry", "aa", "--project", "demo")
+    ground.until(lambda: _asked(ground), "it asks again")
+    assert sum(one.money for one in expenses.by_agent(ground.app.database)) == pytest.approx(0.3)
+    cli("answer", "aa", "0.5 USD", "--project", "demo")
+    ground.until(ground.done, "an amount alone is an answer too")
+
+
+def test_the_money_of_a_day_is_asked_for_once_and_a_no_lets_the_tasks_wait(file_ground, cli):
+    ground = file_ground
+    ground.settings("max_cost_per_day = 0.2\nmax_running = 1\nback_off_seconds = 0.5\n")
+    for name in ("aa", "bb", "cc"):
+        ground.add(name, {"spend": 0.3})
+    ground.supervisor(flows=0.3)
+    ground.until(lambda: _asked(ground), "a person is asked for the day")
+    (asked,) = _asked(ground)
+    assert "The sessions of the last 24 hours cost 0.30 USD, and max_cost_per_day is 0.2." in asked.gate.asked
+    cli("answer", asked.task, "yes", "0.1", "--project", "demo")
+    ground.until(lambda: sum(task.state == "done" for task in ground.tasks().values()) == 2, "one more has run")
+    ground.until(lambda: _asked(ground), "and a person is asked again")
+    (asked,) = _asked(ground)
+    assert "cost 0.60 USD, and max_cost_per_day is 0.2, raised by 0.2." in asked.gate.asked
+    cli("answer", asked.task, "no", "--project", "demo")
+    assert ground.tasks()[asked.task].state == "ready", "it waits for tomorrow"
+    ground.add("dd")
+    ground.until(lambda: "Nothing is started" in cli("work", "--status").out, "the supervisor says why")
+    assert (_asked(ground), ground.count("gate.opened")) == ([], 2)
+
+
 def test_a_batch_that_has_spent_its_budget_starts_no_part_until_it_is_raised(file_ground):
     ground = file_ground
     once = os.path.join(ground.folder, "once")
@@ -113,9 +184,9 @@ def test_a_batch_that_has_spent_its_budget_starts_no_part_until_it_is_raised(fil
         dies = {"run": f"test -e {once} || {{ touch {once}; kill -9 $PPID; }}"}
         ground.script(f"night/{name}", {"spend": 0.3}, dies, {"write": f"{name}.txt", "text": name})
     ground.supervisor()
-    ground.until(lambda: holds.listing(ground.app.database), "what is left is held")
-    (first, *_) = holds.listing(ground.app.database)
-    assert "the sessions of its batch cost 0.60 USD, and max_cost_per_batch is 0.5" in first.reason
+    ground.until(lambda: _asked(ground), "a person is asked about the batch")
+    (first,) = _asked(ground)
+    assert "The sessions of its batch cost 0.60 USD, and max_cost_per_batch is 0.5" in first.gate.asked
     assert sum(one.money for one in expenses.by_agent(ground.app.database)) == pytest.approx(0.6), ground.story()
     ground.settings("max_cost_per_batch = 50\nmax_running = 1\nback_off_seconds = 0.5\n")
     ground.until(ground.done, "the batch goes on")

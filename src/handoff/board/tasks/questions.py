@@ -30,6 +30,7 @@ def put(
     fallback: str = "",
     subject: str = "",
     choices: Sequence[str] | None = None,
+    cap: str = "",
 ) -> Row:
     """Ask a person about a task that stands behind its gate already; without `choices` only yes and no answer."""
     (row,) = transaction.query(
@@ -43,6 +44,7 @@ def put(
         subject=subject,
         code=_new_code(),
         choices="" if choices is None else texts.write(list(choices)),
+        cap=cap,
     )
     offered: dict[str, Any] = {} if choices is None else {"choices": list(choices)}
     journal.append(

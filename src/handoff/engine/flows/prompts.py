@@ -158,7 +158,7 @@ def asked_about(state: FlowState) -> str:
 def _person(state: FlowState, gate: Gate | None) -> str:
     """What a person said about this phase: at its gate, or when they let it try again."""
     words = [str(state.flow.facts.get("note", ""))]
-    if gate is not None and gate.state == gates.APPROVED:
+    if gate is not None and gate.state == gates.APPROVED and not gate.cap:
         words += [gate.reason, "" if asked_about(state) and not gate.open_ended else gate.answer]
     return "\n\n".join(word.strip() for word in words if word.strip())
 

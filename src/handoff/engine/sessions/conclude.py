@@ -26,6 +26,7 @@ from handoff.engine.proof import evidence, faults
 from handoff.engine.safety import incidents, uncommitted
 from handoff.engine.sessions.placement import SHARED
 from handoff.engine.tasks import report as journey
+from handoff.engine.tasks import spending
 from handoff.engine.workspaces import task_clones, task_work
 from handoff.engine.workspaces.landing import conflict
 from handoff.git.plumbing.untrusted import close_clone, is_clone
@@ -206,6 +207,9 @@ def _settles(app: App, task: Task) -> bool:
 def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOutcome, made_by: str) -> AgentOutcome:
     """No fault of the agent's: its provider is waited for, or this machine. What stays unexplained is put to a person."""
     task = claim.task
+    path = folders.place(app.settings.home, task.project, claim.session.id)
+    if outcome.kind == ENVIRONMENT and not folders.has_started(path) and spending.ask(app, transaction, claim):
+        return outcome
     count = _unexplained(transaction, task) if outcome.kind in faults.UNEXPLAINED else 1
     if count >= faults.ASK_AFTER:
         asked = faults.question(outcome, task=task.label, count=count)

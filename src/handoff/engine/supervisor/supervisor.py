@@ -27,7 +27,7 @@ from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
 from handoff.engine.supervisor.phase_run import PhaseStarts
-from handoff.engine.tasks import search
+from handoff.engine.tasks import search, spending
 from handoff.engine.tasks.splitting import live
 from handoff.engine.workspaces import publish, running
 from handoff.store.database import SQLITE
@@ -340,6 +340,7 @@ class Supervisor:
         if decisions.open_on(self.app.database, host=self.host):
             self._start_beside(0, carry_on, "{}: finished what was decided before")
         self._leave_held()
+        spending.look(self.app, project=self.worker_settings.project)
         old = self.app.clock.now() - _UNMOVED_SECONDS
         served = self.worker_settings.project
         for flow in flows.idle(self.app.database):

@@ -22,7 +22,7 @@ from handoff.engine.features import pulse
 from handoff.engine.home import find_project, home_config
 from handoff.engine.outcome import kinds
 from handoff.engine.outcome.carry_out import GateAnswer, carry_out
-from handoff.engine.tasks import claims
+from handoff.engine.tasks import claims, spending
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.workspaces import task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
@@ -74,7 +74,11 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
     Where finished work could not land, a yes tries again first: what is still in the way leaves the gate as it was.
     """
     who, reason, answer = by or person(app), app.clean(reason), app.clean(answer)
-    kinds.check_answer(app, task, answer)
+    gate = gates.of_task(app.database, key=task.key)
+    if gate is not None and gate.cap and gate.state == gates.OPEN:
+        reason, answer = answer or reason, spending.raised_by(app, task, gate, answer or reason)
+    else:
+        kinds.check_answer(app, task, answer)
     decided = decisions.of_task(app.database, key=task.key)
     if decided is not None and decided.state == decisions.WAITING:
         done = carry_out(app, decided, answer=GateAnswer(who, reason, answer))
@@ -83,6 +87,8 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
         app.notes.extend(filter(None, (done.ticked, done.trouble)))
         return outcome
     outcome = kinds.approve(app, task, by=who, reason=reason, answer=answer)
+    if gate is not None and gate.cap:
+        spending.let_go_on(app, task)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
 
@@ -92,7 +98,9 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
     decided = decisions.of_task(app.database, key=task.key)
     with app.database.transaction() as transaction:
         outcome = gates.reject(transaction, key=task.key, reason=app.clean(reason), answered_by=by or person(app))
-        if decided is not None and decided.state == decisions.WAITING and decided.intent.get("review"):
+        gate = gates.of_task(transaction, key=task.key)
+        reviewed = decided is not None and decided.state == decisions.WAITING and decided.intent.get("review")
+        if reviewed or (gate is not None and gate.cap == spending.DAY):  # the task itself has done nothing wrong
             outcome = outcomes.retry(transaction, key=task.key, session=by or person(app))
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
