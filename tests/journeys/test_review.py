@@ -117,7 +117,9 @@ def test_a_sentence_becomes_a_commit_after_the_person_in_the_terminal_has_asked_
         person.cli.command(*words), columns=120, lines=40, cwd=person.repo.path, env=person.cli.full_environment()
     )
     try:
-        screen.until("Land 'make-a-file-that-says-made' on main?", "+made")
+        question = "Land 'make-a-file-that-says-made' on main?"
+        screen.until(question, "+made")
+        assert question in screen.after(3), "a line of progress came over it while the person was thinking"
         screen.type("say it twice\r")
         screen.until("Rejected: make-a-file-that-says-made is ready.", "+made")
         screen.type("yes\r")

@@ -52,6 +52,14 @@ class Screen:
             assert clock.monotonic() < deadline, f"never seen: {texts}\n{seen}"
         return seen
 
+    def after(self, seconds: float) -> str:
+        """The screen after a while, however busy it was."""
+        clock = SystemClock()
+        deadline = clock.monotonic() + seconds
+        while clock.monotonic() < deadline:
+            self.look()
+        return self.look(0)
+
     def _draw(self, text: str) -> None:
         for word in _WORD.finditer(text):
             whole, amount = word.group(), word.group(1) or ""

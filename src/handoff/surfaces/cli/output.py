@@ -170,30 +170,31 @@ class Output:
         if hint:
             self.note(f"Hint: {hint}")
 
+    def _asked(self, question: str) -> str:
+        """The line that a person types below a question, with its end; nothing when stdin is closed."""
+        self.end_progress()  # else its next line would be drawn over the question
+        _write(sys.stderr, f"{shown(question)} ", end="")
+        return sys.stdin.readline() if sys.stdin is not None else ""
+
     def ask(self, question: str, *, enter: bool = False) -> bool:
         """A yes-or-no question; Enter alone means `enter`, and no answer (a closed stdin) means no."""
-        _write(sys.stderr, f"{shown(question)} [{'Y/n' if enter else 'y/N'}]: ", end="")
-        answer = sys.stdin.readline() if sys.stdin is not None else ""
+        answer = self._asked(f"{question} [{'Y/n' if enter else 'y/N'}]:")
         if not answer.endswith("\n"):
             _write(sys.stderr, "")
         return answer.strip().lower() in ("y", "yes") or (enter and answer.strip() == "" and answer != "")
 
     def ask_words(self, question: str, default: str) -> str:
         """A question for words; Enter alone or no answer means `default`."""
-        _write(sys.stderr, f"{shown(question)} [{shown(default)}]: ", end="")
-        answer = sys.stdin.readline() if sys.stdin is not None else ""
-        return answer.strip() or default
+        return self._asked(f"{question} [{default}]:").strip() or default
 
     def answer(self, question: str) -> str:
         """One line of words; nothing when stdin is closed."""
-        _write(sys.stderr, f"{shown(question)} ", end="")
-        return sys.stdin.readline().strip() if sys.stdin is not None else ""
+        return self._asked(question).strip()
 
     def choose(self, question: str, letters: str) -> str:
         """One of some letters; no answer (a closed stdin) means the last one."""
         while True:
-            _write(sys.stderr, f"{shown(question)} ", end="")
-            answer = sys.stdin.readline() if sys.stdin is not None else ""
+            answer = self._asked(question)
             word = answer.strip().lower()[:1]
             if not answer:
                 return letters[-1]
