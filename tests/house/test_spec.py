@@ -6,7 +6,7 @@ import json
 import re
 
 from handoff.base import light_json
-from handoff.checks import injected, judge, probes, results, sealed
+from handoff.checks import judge, probes, results, sealed
 from handoff.checks.assertions import assertions
 from handoff.engine.flows import documents as flow_documents
 from handoff.engine.flows import evidence as flow_evidence
@@ -85,7 +85,6 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
             judge,
             sealed,
             results,
-            injected,
             probes,
             two_way,
             assertions,

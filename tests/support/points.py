@@ -14,7 +14,7 @@ SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deadly_site")
 JUDGED = "workspaces.task_work.judge:return"
 BRANCH_PUT = "workspaces.task_work._put_branch:return"
 SETTLED_KEPT = "landing.conflict.remember_settled:return"
-RACE_GATHERED = "landing.race_facts.gather:return"
+RACE_GATHERED = "workspaces.task_work.gather_race_facts:return"
 KEPT = "workspaces.task_work.keep:return"
 PLANNED = "outcome.carry_out.plan_landing:return"
 DECIDING = "outcome.chain._add:return"  # inside the transaction, before its commit
@@ -145,7 +145,7 @@ OF_MONITORS = (
     "agents.monitor._tell:return",
 )
 OF_AGENTS = (
-    "tool.scripted._scripted:call",
+    "tool.demo._scripted:call",
     "adapters.scripted.perform:call",
     "adapters.scripted.do_write:return",
     "adapters.scripted.perform:return",

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.engine.supervisor import durable, durable_tables
+from handoff.engine.supervisor import durable
 from sandbox import WARM_HEAVY
 from source import ROOT, read
 from warm import Call
@@ -349,7 +349,7 @@ def test_a_launch_killed_while_it_makes_its_tables_leaves_nothing_half(tmp_path,
 
 
 def test_an_old_sqlite_is_given_the_clock_the_engine_asks_for(tmp_path):
-    engine = durable_tables.DurableTables(f"sqlite:///{tmp_path}/plain.db")
+    engine = durable.DurableTables(f"sqlite:///{tmp_path}/plain.db")
     with engine.plain.connect() as connection:
         found = connection.exec_driver_sql("SELECT unixepoch('subsec') * 1000").scalar()
     engine.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.checks.commands import Verdict
-from handoff.engine.workspaces.landing.culprits import THE_TARGET, CulpritSearch
+from handoff.engine.workspaces.landing import THE_TARGET, CulpritSearch
 from snapshot_archive import MovingClock
 
 

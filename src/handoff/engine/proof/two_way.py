@@ -7,7 +7,7 @@ import re
 import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks import injected, probes
+from handoff.checks import probes
 from handoff.checks.assertions.assertions import FEWER, find_split
 from handoff.checks.findings import Baseline, FileChange, Finding, Judgement, named_finding
 from handoff.checks.sealed import runner_words
@@ -347,14 +347,14 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
 
 
 def _injections(change: JudgedChange) -> list[Finding]:
-    return injected.find_injected(change.changes, change.links, change.before)
+    return probes.find_injected(change.changes, change.links, change.before)
 
 
 def _kept(change: JudgedChange) -> list[Finding]:
     """What also a refactoring leaves alone."""
     golden = sorted(change.test_support.golden)
     found = [named_finding(GOLDEN, "holds what tests compare with", golden)] if golden else []
-    return [*found, *injected.find_settings(change.changes), *injected.find_knowing(change.changes, change.before)]
+    return [*found, *probes.find_settings(change.changes), *probes.find_knowing(change.changes, change.before)]
 
 
 def _stood(change: JudgedChange) -> list[Finding]:

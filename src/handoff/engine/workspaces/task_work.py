@@ -15,16 +15,18 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import batches, outcomes, races, states, tasks
+from handoff.checks.assertions.assertions import find_weakened, read_tests
+from handoff.checks.suite import is_test
 from handoff.engine.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.engine.workspaces import arrival, task_clones, workspaces
 from handoff.engine.workspaces.arrival import JudgedWork
-from handoff.engine.workspaces.landing import conflict, race_facts, redo
+from handoff.engine.workspaces.landing import conflict, redo
 from handoff.engine.workspaces.landing.members import member_of, take_back, target_of
 from handoff.git.landing.merge import without_drafts
 from handoff.git.plumbing import find_top
-from handoff.git.plumbing.objects import differences
+from handoff.git.plumbing.objects import FILE, PROGRAM, differences
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import give_objects, tree_of
 from handoff.git.tampering import DIRTY_BASE
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.members import Member
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
 _DOCUMENTS = PROJECT_FOLDER + "/"
@@ -220,7 +223,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
         said = without_secrets(conflict.decisions(workspace), app.settings.environment)
         found |= {"settled": [one.path for one in laid.files], "decisions": said}
     if task.kind == tasks.ENTRANT:
-        found[races.FACTS] = race_facts.gather(snapshot_store.store, member)
+        found[races.FACTS] = gather_race_facts(snapshot_store.store, member)
     return found
 
 
@@ -346,3 +349,42 @@ def _landed_with(app: App, task: Task) -> tuple[list[Task], list[str]] | None:
 def _fan_in(app: App, part: Task) -> Task | None:
     batch = batches.get(app.database, key=part.batch) if part.batch is not None else None
     return tasks.look_up(app.database, key=batch.fan_in) if batch is not None and batch.fan_in is not None else None
+
+
+# --- What a session that runs in a race is judged by, beside its check: the size of its change, and what became of the tests
+
+_LARGEST = 300_000  # of bytes: longer files are no tests that somebody wrote
+_RACE_SHOWN = 5
+
+
+def gather_race_facts(store: SnapshotRepo, member: Member) -> dict[str, Any]:
+    """From the two trees alone; nothing of the session is run or believed."""
+    answer = store.ask("diff", "--numstat", "--no-renames", "--no-ext-diff", member.base, member.commit)
+    counts = [line.split("\t", 2)[:2] for line in answer.splitlines() if "\t" in line]
+    lines = sum(int(word) for pair in counts for word in pair if word.isdecimal())
+    texts = {path: _sides(store, member, path) for path in sorted(member.paths) if is_test(path)}
+    weakened = [f"{one.path}: {one.test}: {one.message}" for one in find_weakened(texts)]
+    return {
+        "tree": tree_of(store, member.commit),
+        "lines": lines,
+        "files": len(counts),
+        "asserts": sum(_asserts(path, new) - _asserts(path, old) for path, (old, new) in texts.items()),
+        "weakened": weakened[:_RACE_SHOWN],
+    }
+
+
+def _asserts(path: str, text: str | None) -> int:
+    return sum(facts.assertions for facts in read_tests(path, text).values()) if text else 0
+
+
+def _sides(store: SnapshotRepo, member: Member, path: str) -> tuple[str | None, str | None]:
+    return _text(store, member.base, path), _text(store, member.commit, path)
+
+
+def _text(store: SnapshotRepo, commit: str, path: str) -> str | None:
+    name = os.fsencode(path)
+    entry = store.look_up(store.load(commit, [name]), name)
+    if entry is None or entry.mode not in (FILE, PROGRAM):
+        return None
+    data = store.read(entry.sha)
+    return data.decode("utf-8", "replace") if len(data) <= _LARGEST else None

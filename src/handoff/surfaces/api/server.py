@@ -23,7 +23,7 @@ from handoff.notify.sending import envelope
 from handoff.surfaces.acting import on_thread
 from handoff.surfaces.api import routes, shapes
 from handoff.surfaces.api.reading import ApiRequest, NotThere, event_shape
-from handoff.surfaces.http.bodies import Gone, read_json
+from handoff.surfaces.http.gates import Gone, read_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -68,8 +68,8 @@ _SECTIONS = {
         "flow kinds": ("workflows.workflows", "list, show, check and draw the workflows there are"),
     },
     "Anything with an address": {
-        "show": ("tasks.addresses", "show a task, batch, flow, gate or incident with its history"),
-        "log": ("tasks.addresses", "show what happened, to all or to one address, and follow it"),
+        "show": ("tasks.acts", "show a task, batch, flow, gate or incident with its history"),
+        "log": ("tasks.acts", "show what happened, to all or to one address, and follow it"),
         "search": (
             "features.search",
             "look for words in briefs, reports, notes, decisions, the journal and transcripts",
@@ -86,7 +86,7 @@ _SECTIONS = {
         "session": ("agents.sessions", "start an agent on a task and watch it; stop, resume, read it"),
         "agent list": ("agents.agents", "show which agents are installed, what each can do and what fences it"),
         "agent retry": ("agents.agents", "start an agent again that is held"),
-        "agent score": ("agents.score", "count which agent does which kind of work well here"),
+        "agent score": ("agents.agents", "count which agent does which kind of work well here"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
         "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),
         "token list": ("agents.tokens", "list the tokens, what each may do and when it was used"),
@@ -105,7 +105,7 @@ _SECTIONS = {
         "snapshot diff": ("git.snapshots", "compare a snapshot with another one or with what is there now"),
         "snapshot restore": ("git.snapshots", "bring back what a snapshot holds; what is there now is kept first"),
         "workspace": ("git.workspaces", "make, list and remove folders in which sessions work apart"),
-        "workspace run": ("git.sandbox", "run a command that can write its own workspace and nothing else"),
+        "workspace run": ("git.workspaces", "run a command that can write its own workspace and nothing else"),
         "incident list": ("git.incidents", "show what a guard refused or the watcher noticed, and what fixes it"),
         "incident seen": ("git.incidents", "say that you have taken note of incidents"),
         "record": ("git.notes", "exchange the records of what was verified, and let them follow a rebase"),
@@ -114,7 +114,7 @@ _SECTIONS = {
     "This machine": {
         "project": ("tasks.projects", "list the projects of this machine; take one over that moved, or rename it"),
         "project tidy": (
-            "tasks.tidy",
+            "tasks.projects",
             "forget what ended long ago, remove old snapshots and workspaces; says what first",
         ),
         "database": (
@@ -129,8 +129,8 @@ _SECTIONS = {
             "agents.setup",
             "set up agents, hooks, tools, guard and snapshots on this machine; repairs, and --undo",
         ),
-        "setup service": ("supervisor.services", "let your system run the supervisor or the watchdog, or no longer"),
-        "doctor": ("tool.doctor", "look for what is wrong on this machine and here, and name what fixes it"),
+        "setup service": ("supervisor.work", "let your system run the supervisor or the watchdog, or no longer"),
+        "doctor": ("tool.tool", "look for what is wrong on this machine and here, and name what fixes it"),
         "completion": ("tool.tool", "print the completion script for your shell"),
         "upgrade": ("tool.tool", "upgrade with the tool that installed handoff"),
         "demo": ("tool.demo", "show three sessions handing one feature on, in a scratch repository"),
@@ -144,12 +144,15 @@ _SECTIONS = {
         "dump": ("tasks.dump", "write the next task down, open a batch, report its parts"),
         "batch watch": ("batches.batch", "stay with a batch until its verdict"),
         "gate show": ("tasks.acts", "show a gate with its text and the code that answers it once"),
-        "scripted": ("tool.scripted", "run the scripted agent in this folder: no model, no cost"),
-        "prune": ("tasks.tidy", "forget the tasks that ended long ago, with their files (a dry run unless --execute)"),
+        "scripted": ("tool.demo", "run the scripted agent in this folder: no model, no cost"),
+        "prune": (
+            "tasks.projects",
+            "forget the tasks that ended long ago, with their files (a dry run unless --execute)",
+        ),
         "database files": ("tasks.board", "rebuild the files under the home from the relay's rows"),
-        "setup hooks": ("agents.hooks", "put handoff's hooks alone into an agent's settings, or take them out"),
+        "setup hooks": ("agents.setup", "put handoff's hooks alone into an agent's settings, or take them out"),
         "setup instructions": (
-            "agents.instructions",
+            "agents.setup",
             "tell agents about handoff in AGENTS.md and skills, or take that out",
         ),
         "version": ("tool.tool", "print the version"),

@@ -17,7 +17,7 @@ from handoff.engine.sessions import endpoints
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
 from handoff.surfaces.http import gates
-from handoff.surfaces.http.bodies import TOO_LARGE, Gone, read_body
+from handoff.surfaces.http.gates import TOO_LARGE, Gone, read_body
 from handoff.surfaces.mcp import server
 from handoff.surfaces.page.pages.gate import GatePages
 

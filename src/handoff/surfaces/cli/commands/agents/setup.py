@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import UsageError
+from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.clients import pieces, settings_files
 from handoff.engine.clients.settings_files import PROJECT, USER
-from handoff.engine.clients.setup import ground, setup
-from handoff.engine.clients.setup.choices import KNOWN, SetupChoices, check_agents
+from handoff.engine.clients.setup import setup
+from handoff.engine.clients.setup.choices import KNOWN, SetupChoices, check_agents, hooks_of, look
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli import completions
 from handoff.surfaces.cli.command import Command, flag, number_of, option
@@ -16,7 +17,8 @@ from handoff.surfaces.cli.command import Command, flag, number_of, option
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from handoff.engine.clients.setup.ground import SetupGround
+    from handoff.engine.clients.setup.choices import SetupGround
+    from handoff.engine.clients.setup.ledger import FileEdit
     from handoff.engine.clients.setup.setup import SetupPlan
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -60,7 +62,7 @@ def _arguments(parser: Parser) -> None:
 def _setup(ctx: Context, arguments: Namespace) -> int:
     if arguments.undo:
         return _undo(ctx, arguments)
-    here = ground.look(ctx.app)
+    here = look(ctx.app)
     asking = not (arguments.yes or arguments.dry_run or ctx.out.json_wanted) and ctx.out.can_ask
     _show_ground(ctx, here)
     choices = _choices(ctx, arguments, here, asking=asking)
@@ -235,4 +237,90 @@ def _undo(ctx: Context, arguments: Namespace) -> int:
     return 1 if left or plan.failed else 0
 
 
-COMMANDS = {"setup": Command(_arguments, _setup, epilog=_EPILOG)}
+# --- `handoff setup hooks install|uninstall|status`: our entries in a client's own settings, and nothing else
+
+
+def _hooks_arguments(parser: Parser) -> None:
+    parser.verb("install", "add our hooks", "Add handoff's hooks to a client's settings.")
+    parser.verb("uninstall", "take our hooks out", "Take handoff's hooks out of a client's settings.")
+    status = parser.verb("status", "say where our hooks are", "Say in which settings files handoff's hooks are.")
+    for verb in parser.nested:
+        text, clients = (
+            "which client; all without it" if verb is status else "which client",
+            list(settings_files.PLACES),
+        )
+        option(verb, "--agent", text, None, required=verb is not status, choices=clients)
+        scope = verb.add_mutually_exclusive_group()
+        for word, const, text in (
+            ("--project", settings_files.PROJECT, "in this repository, for everybody who works in it"),
+            ("--user", settings_files.USER, "in your home, for all your projects (the default)"),
+        ):
+            scope.add_argument(word, dest="scope", action="store_const", const=const, help=text)
+
+
+def _hooks(ctx: Context, arguments: Namespace) -> int:
+    if arguments.verb == "status":
+        return _status(ctx, arguments)
+    scope = arguments.scope or settings_files.USER
+    out = arguments.verb != "install"
+    (edit,) = setup.change_alone(ctx.app, [hooks_of(ctx.app, arguments.agent, scope)], out=out)
+    path, changed = edit.path, edit.changes
+    ctx.out.data({"agent": arguments.agent, "scope": scope, "path": path, "changed": changed})
+    if arguments.verb == "install":
+        ctx.out.line(f"handoff's hooks {'are now' if changed else 'were already'} in {path}.")
+        if arguments.agent in TRUST:
+            ctx.out.note(TRUST[arguments.agent])
+    else:
+        ctx.out.line(f"handoff's hooks {'were taken out of' if changed else 'are not in'} {path}.")
+    return 0
+
+
+def _status(ctx: Context, arguments: Namespace) -> int:
+    agents = [arguments.agent] if arguments.agent else list(settings_files.PLACES)
+    scopes = [arguments.scope] if arguments.scope else [settings_files.USER]
+    if not arguments.scope and settings_files.in_repository():
+        scopes.append(settings_files.PROJECT)
+    rows = [settings_files.status(ctx.app, agent=agent, scope=scope) for agent in agents for scope in scopes]
+    ctx.out.data([row._asdict() for row in rows])
+    for row in rows:
+        word = "installed" if row.complete else "out of date: install again" if row.installed else "not installed"
+        ctx.out.line(f"{row.agent:<8} {row.scope:<8} {'unreadable' if row.problem else word:<14} {row.path}")
+        if row.problem:
+            ctx.out.warning(row.problem)
+    return 1 if any(row.problem for row in rows) else 0
+
+
+# --- `handoff setup instructions`: what agents read about handoff in this repository, kept up to date or taken out
+
+
+def _instructions_arguments(parser: Parser) -> None:
+    flag(parser, "--remove", "take everything out again")
+
+
+def _instructions(ctx: Context, arguments: Namespace) -> int:
+    top = find_top(ctx.settings.here)
+    if top is None:
+        raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
+    edits = setup.change_alone(ctx.app, pieces.instruction_pieces(top), out=arguments.remove)
+    edits = [edit for edit in edits if edit.changes or edit.before is not None]
+    ctx.out.data([{"path": os.path.relpath(edit.path, top), "what": _what(edit)} for edit in edits])
+    for edit in edits:
+        ctx.out.line(f"{os.path.relpath(edit.path, top)}: {_what(edit)}")
+        for why in edit.left:
+            ctx.out.warning(f"{edit.path}: {why}")
+    if not edits:
+        ctx.out.line("There was nothing of ours here.")
+    return 1 if any(edit.left for edit in edits) else 0
+
+
+def _what(edit: FileEdit) -> str:
+    if not edit.changes:
+        return "as it was"
+    return "removed" if edit.after is None else "written"
+
+
+COMMANDS = {
+    "setup": Command(_arguments, _setup, epilog=_EPILOG),
+    "setup hooks": Command(_hooks_arguments, _hooks),
+    "setup instructions": Command(_instructions_arguments, _instructions),
+}

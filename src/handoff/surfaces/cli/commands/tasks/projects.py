@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.home import find_project
-from handoff.engine.workspaces import projects
-from handoff.surfaces.cli.command import Command, flag
+from handoff.engine.tasks import admin
+from handoff.engine.workspaces import projects, workspaces
+from handoff.engine.workspaces.task_clones import of_cancelled
+from handoff.git.plumbing import find_top
+from handoff.git.snapshots.retention import RetentionRules
+from handoff.git.workspaces.workspaces import READY
+from handoff.surfaces.cli.command import Command, flag, number_of, option, project_option
+from handoff.surfaces.cli.commands.tasks.board import chosen_project
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Namespace
+    from typing import Any
 
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -72,4 +82,105 @@ def _list(ctx: Context) -> None:
         ctx.out.line(f"No project has tasks yet. This checkout would be '{here}'.")
 
 
-COMMANDS = {"project": Command(_arguments, _project, epilog=_EPILOG)}
+# --- `project tidy`: forget what ended long ago and remove what nobody uses; `prune` is the part of it that handoff-fanout had
+
+_MB = 1024**2
+
+
+def _prune_arguments(parser: Parser) -> None:
+    project_option(parser, every=True)
+    option(parser, "--days N", "what ended, or was taken, more than N days ago (default: 30)", RetentionRules().days)
+    flag(parser, "--journal", "also put lines of the journal that nothing needs any more into files, one a month")
+    flag(parser, "--execute", "do it; without this it is only said")
+
+
+def _tidy_arguments(parser: Parser) -> None:
+    _prune_arguments(parser)
+    option(
+        parser,
+        "--newest N",
+        "always keep the newest N snapshots of each workspace (default: 10)",
+        RetentionRules().newest,
+    )
+    option(parser, "--size MB", "how large the snapshot store may be (default: 2048)", RetentionRules().size // _MB)
+
+
+def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
+    ctx.out.data({"executed": arguments.execute, **_forget(ctx, arguments)})
+    if not arguments.execute:
+        ctx.out.line("To do it: --execute")
+
+
+def _forget(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:
+    found = admin.prune(
+        ctx.app,
+        project=chosen_project(ctx, arguments),
+        days=arguments.days,
+        execute=arguments.execute,
+        put_away=arguments.journal,
+    )
+    for path in found.files:
+        ctx.out.line(path)
+    verb = "Forgot" if arguments.execute else "Would forget"
+    ctx.out.line(f"{verb} {number_of(len(found.tasks), 'task')} and {number_of(len(found.files), 'file')}.")
+    if found.sessions:
+        ctx.out.line(f"{verb} what {number_of(len(found.sessions), 'session')} of this machine said.")
+    if arguments.journal:
+        done = "Put" if arguments.execute else "Would put"
+        ctx.out.line(f"{done} {number_of(found.lines, 'line')} of the journal into {found.archive}.")
+        if found.lines and arguments.execute:
+            ctx.out.line(f"Read them there: {ctx.settings.program} log --archive")
+    return {
+        "tasks": [task.label for task in found.tasks],
+        "files": found.files,
+        "sessions": found.sessions,
+        "lines": found.lines,
+        "archive": found.archive if arguments.journal else "",
+    }
+
+
+def _tidy(ctx: Context, arguments: argparse.Namespace) -> None:
+    forgotten = _forget(ctx, arguments)
+    # Snapshots and workspaces belong to a checkout: of the one we stand in.
+    here = bool(find_top(os.getcwd())) and not arguments.all_projects and not arguments.project
+    removed = _remove(ctx, arguments) if here else {}
+    ctx.out.data({"executed": arguments.execute, **forgotten, **removed})
+    names = ("tasks", "files", "sessions", "lines", "snapshots", "workspaces", "scratch")
+    if not arguments.execute and any({**forgotten, **removed}.get(name) for name in names):
+        ctx.out.note(f"Do it: {ctx.settings.program} project tidy --execute")
+
+
+def _remove(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:
+    rules = RetentionRules(arguments.days, max(1, arguments.newest), arguments.size * _MB)
+    over = of_cancelled(ctx.app, find_project(ctx.app).name)
+    found = workspaces.tidy(ctx.app, rules=rules, over=over, apply=arguments.execute)
+    verb = "Removed" if arguments.execute else "Would remove"
+    snapshots, folders = number_of(len(found.snapshots), "snapshot"), number_of(len(found.workspaces), "workspace")
+    ctx.out.line(f"{verb} {snapshots} and {folders}.")
+    for one in found.workspaces:
+        why = (
+            "its task was cancelled; all it holds is kept"
+            if one.state == READY
+            else f"it was never finished: {one.state}"
+        )
+        ctx.out.line(f"  {one.name} ({why})")
+    for why in found.stay:
+        ctx.out.line(f"  stays: {why}")
+    ctx.out.line(f"The snapshot store takes {found.size / _MB:.1f} MB (limit {arguments.size} MB).")
+    if found.scratch:
+        count = number_of(len(found.scratch), "folder")
+        ctx.out.line(f"{verb} {count} in which checks ran and that nobody has used for a day.")
+    return {
+        "snapshots": [one.sha for one in found.snapshots],
+        "workspaces": [one.name for one in found.workspaces],
+        "bytes": found.size,
+        "scratch": list(found.scratch),
+        "stay": list(found.stay),
+    }
+
+
+COMMANDS = {
+    "project": Command(_arguments, _project, epilog=_EPILOG),
+    "project tidy": Command(_tidy_arguments, _tidy),
+    "prune": Command(_prune_arguments, _prune),
+}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from handoff import __version__
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, flag, no_arguments, option
+from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option
+from handoff.surfaces.vocabulary import LOOKS, wants_ascii
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Namespace
 
     from handoff.surfaces.cli.command import Context, Parser
@@ -72,8 +74,36 @@ def _version(ctx: Context, arguments: Namespace) -> None:
     ctx.out.line(__version__)
 
 
+# --- `handoff doctor`: what is wrong, and the command that fixes it
+
+_SHOWN = {"ok": "green", "warning": "held", "fault": "blocked"}
+
+
+def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
+    del arguments
+    from handoff.engine.clients import doctor
+    from handoff.engine.clients.doctor import FAULT, WARNING
+
+    found = []
+    plain = wants_ascii(ctx.settings)
+    for one in doctor.examine(ctx.app):
+        found.append(one)
+        look = LOOKS[_SHOWN[one.state]]
+        mark = ctx.out.style(look.mark(ascii_only=plain), look.style)
+        ctx.out.line(f"{mark} {one.name:<11} {one.words}")
+        if one.fix:
+            ctx.out.line(f"              {'Fix' if one.state == FAULT else 'Better'}: {one.fix}", "dim")
+    faults = sum(one.state == FAULT for one in found)
+    warnings = sum(one.state == WARNING for one in found)
+    ctx.out.data({"faults": faults, "warnings": warnings, "findings": [one._asdict() for one in found]})
+    said = f"{number_of(faults, 'fault')}, {number_of(warnings, 'warning')}." if faults or warnings else "All is well."
+    ctx.out.line(said, "bad" if faults else "warn" if warnings else "good")
+    return 1 if faults else 0
+
+
 COMMANDS = {
     "completion": Command(_completion_arguments, _completion, shows=False, epilog=_COMPLETION_EPILOG),
     "upgrade": Command(_upgrade_arguments, _upgrade),
     "version": Command(no_arguments, _version),
+    "doctor": Command(no_arguments, _doctor),
 }
