@@ -11,9 +11,7 @@ from functools import lru_cache
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.node_scripts import node_line, runner, script
-from handoff.checks.readers import json_reports as own
-from handoff.checks.readers import text_reports as text
-from handoff.checks.readers import xml_reports as xml
+from handoff.checks.readers import reports
 from handoff.checks.suite import EXIT, UNITTEST, Folder, Suite, is_entered, text_of
 
 if TYPE_CHECKING:
@@ -69,7 +67,7 @@ class Framework(Record):
     results: str
     tests: tuple[str, ...]
     reader: Reader | None = None
-    silence: Reader = text.nothing_ran
+    silence: Reader = reports.nothing_ran
     files: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     environment: Callable[[Folder], dict[str, str]] = lambda folder: {}  # noqa: ARG005 - most need none
@@ -193,7 +191,7 @@ def _script_row(
     line: Callable[[Folder], str],
     reader: Reader | None = None,
     results: str = "",
-    silence: Reader = text.nothing_ran,
+    silence: Reader = reports.nothing_ran,
 ) -> Framework:
     return Framework(
         name=name,
@@ -209,19 +207,19 @@ def _script_row(
 
 
 def _java_row(name: str, line: Callable[[Folder], str], file: str) -> Framework:
-    reader, tests = xml.java, ("src/test/", "**/src/test/**", "src/integrationTest/", "**/src/integrationTest/**")
+    reader, tests = reports.java, ("src/test/", "**/src/test/**", "src/integrationTest/", "**/src/integrationTest/**")
     return Framework(
         name=name, family="java", line=line, results="java", reader=reader, silence=reader, files=(file,), tests=tests
     )
 
 
 FRAMEWORKS = (
-    _python_row("unittest", _unittest, own.unittest),
-    _python_row("pytest", _pytest, xml.pytest, no_tests=5),
-    _script_row("node", node_line, own.node),
-    _script_row("vitest", runner("vitest"), own.jest, "jest"),
-    _script_row("jest", runner("jest"), own.jest),
-    _script_row("mocha", runner("mocha"), own.mocha, silence=text.not_loaded),
+    _python_row("unittest", _unittest, reports.unittest),
+    _python_row("pytest", _pytest, reports.pytest, no_tests=5),
+    _script_row("node", node_line, reports.node),
+    _script_row("vitest", runner("vitest"), reports.jest, "jest"),
+    _script_row("jest", runner("jest"), reports.jest),
+    _script_row("mocha", runner("mocha"), reports.mocha, silence=reports.not_loaded),
     _script_row("pnpm", script("pnpm-lock.yaml", "pnpm test --silent"), results=EXIT),
     _script_row("yarn", script("yarn.lock", "yarn -s test"), results=EXIT),
     _script_row("npm", script("", "npm test --silent"), results=EXIT),
@@ -232,8 +230,8 @@ FRAMEWORKS = (
         family="go",
         line=_where("go.mod", "go test -json ./..."),
         results="go",
-        reader=text.go,
-        silence=text.go,
+        reader=reports.go,
+        silence=reports.go,
         tests=("**/*_test.go", "*_test.go", "**/testdata/**"),
     ),
     Framework(
@@ -241,8 +239,8 @@ FRAMEWORKS = (
         family="rust",
         line=_nextest,
         results="junit",
-        reader=xml.junit,
-        silence=text.not_built,
+        reader=reports.junit,
+        silence=reports.not_built,
         files=("**/target/nextest/handoff/junit.xml",),
         tests=_RUST_TESTS,
     ),
@@ -251,8 +249,8 @@ FRAMEWORKS = (
         family="rust",
         line=_where("Cargo.toml", "cargo test --no-fail-fast"),
         results="cargo",
-        reader=text.cargo,
-        silence=text.cargo,
+        reader=reports.cargo,
+        silence=reports.cargo,
         tests=_RUST_TESTS,
     ),
     Framework(
@@ -260,8 +258,8 @@ FRAMEWORKS = (
         family="dotnet",
         line=_dotnet,
         results="trx",
-        reader=xml.trx,
-        silence=text.not_built,
+        reader=reports.trx,
+        silence=reports.not_built,
         tests=("**/*Tests/**", "**/*.Tests/**", "**/*Test/**", "**/*Tests.cs", "**/*Test.cs"),
     ),
     Framework(
@@ -269,7 +267,7 @@ FRAMEWORKS = (
         family="ruby",
         line=_rspec,
         results="rspec",
-        reader=own.rspec,
+        reader=reports.rspec,
         tests=("spec/", ".rspec"),
         links=("vendor",),
     ),
@@ -278,8 +276,8 @@ FRAMEWORKS = (
         family="php",
         line=_phpunit,
         results="junit",
-        reader=xml.junit,
-        silence=text.not_built,
+        reader=reports.junit,
+        silence=reports.not_built,
         tests=("tests/", "**/*Test.php", "phpunit.xml", "phpunit.xml.dist"),
         links=("vendor",),
     ),

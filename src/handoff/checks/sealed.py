@@ -14,9 +14,8 @@ from string import Template
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import results
 from handoff.checks.findings import first_line
-from handoff.checks.readers.json_reports import JEST, last_words, node_cases
 from handoff.checks.readers.reasons import python_reason, script_reason
-from handoff.checks.readers.xml_reports import pytest_words
+from handoff.checks.readers.reports import JEST, last_words, node_cases, pytest_words
 from handoff.checks.results import CUT_SHORT, FORGED, Broken, Case, Flaw, RunOutput
 from handoff.checks.suite import Suite, is_entered, text_of
 from handoff.checks.support import files_below, helper_names

@@ -13,8 +13,8 @@ from handoff.board.tasks import tasks
 from handoff.engine.safety.snapshots import keep
 from handoff.engine.workspaces import landing, task_clones
 from handoff.engine.workspaces.landing import conflict
-from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.members import target_of
+from handoff.engine.workspaces.landing.resolvers import check_commit
 from handoff.git import control
 from handoff.git.control import Trust
 from handoff.git.landing.merge import merge

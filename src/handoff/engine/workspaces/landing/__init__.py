@@ -11,9 +11,8 @@ from handoff.base.ids import on_one_line
 from handoff.board.tasks import flows
 from handoff.engine.proof import git_notes
 from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
-from handoff.engine.workspaces.landing.checks import check_commit
 from handoff.engine.workspaces.landing.members import members_of, target_of
-from handoff.engine.workspaces.landing.resolvers import resolvers_of
+from handoff.engine.workspaces.landing.resolvers import check_commit, resolvers_of
 from handoff.git import control
 from handoff.git.landing import merge as work
 from handoff.git.landing.doubts import Doubt, doubts_of

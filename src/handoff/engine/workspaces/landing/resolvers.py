@@ -13,8 +13,8 @@ from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, read_bytes
 from handoff.base.markdown import quoted
 from handoff.base.process import find
-from handoff.checks.commands import NOT_STARTED, check_environment, run_check
-from handoff.engine.proof.sandboxes import sandbox_of_workspace
+from handoff.checks.commands import NOT_STARTED, Verdict, check_environment, run_check
+from handoff.engine.proof.sandboxes import sandbox_of_workspace, with_dependencies
 from handoff.engine.workspaces.landing.members import target_of
 from handoff.git.landing.conflicts import key_of, memory_way, remember
 from handoff.git.landing.drivers import UNION, MergeDriver, driver_of, words_of
@@ -25,13 +25,14 @@ from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, Entry, differences
 from handoff.git.workspaces.dependencies import copy_included
+from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import Scratch
 from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from handoff.checks.commands import Verdict, Wrap
+    from handoff.checks.commands import Wrap
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.rules.made_files import Formatter, LockTool
@@ -316,3 +317,37 @@ def _run(desk: _Desk, formatter: Formatter, path: str, data: bytes) -> bytes | N
     done = desk.run(f"{formatter.command} {quoted(f'./{path}')}", seconds=_FORMAT_SECONDS)
     made = desk.read(path) if done.green else b""
     return made or None
+
+
+# --- Checks on what a landing would make: in a clean checkout of exactly that tree
+
+
+def check_commit(
+    app: App, snapshot_store: SnapshotStore, commit: str, command: str, how: tuple[float, bool]
+) -> Verdict:
+    """Run the check on a clean checkout of the commit, inside the sandbox where there is one."""
+    timeout, sandboxed = how
+    name = f"check-{os.urandom(3).hex()}"
+    folder = os.path.join(snapshot_store.place.project, "checks", name)
+    tree = os.path.join(folder, "tree")
+    workspace = Workspace(
+        name=name,
+        kind=CLONE,
+        project=snapshot_store.place.project,
+        tree=tree,
+        base=commit,
+        branch=f"refs/heads/{name}",
+        port=59990,
+    )
+    way = isolation(CLONE, app.git_environment)
+    app.tell(f"Checking {commit[:8]}: {command}", 0, 0)
+    try:
+        way.make(snapshot_store.place, snapshot_store.store, workspace)
+        copy_included(snapshot_store.place, snapshot_store.store, tree)
+        top = snapshot_store.place.source.top
+        wrap = with_dependencies(app, workspace=workspace, checkout=top).sandbox.wrap if sandboxed else None
+        environment = {**check_environment(app.settings.environment), **workspace.environment()}
+        return run_check(command, folder=tree, environment=environment, timeout=timeout, clock=app.clock, wrap=wrap)
+    finally:
+        way.discard(snapshot_store.place, snapshot_store.store, workspace)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from handoff.engine.clients.agents import USED_DAYS, listing
 from handoff.engine.home import find_project
 from handoff.engine.tasks.splitting.score import score
 from handoff.surfaces.cli.command import Command, no_arguments, pick
-from handoff.surfaces.cli.commands.tasks.holds import hold_data
+from handoff.surfaces.cli.commands.tasks.board import hold_data
 
 if TYPE_CHECKING:
     from argparse import Namespace

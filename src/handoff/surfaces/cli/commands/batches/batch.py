@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from handoff.base.clock import stamp, time_of_day
+from handoff.base.clock import age, stamp, time_of_day
 from handoff.base.errors import INTERRUPTED, HandoffError, UserError
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
@@ -18,6 +18,7 @@ from handoff.engine.home import find_project
 from handoff.engine.supervisor import process
 from handoff.engine.supervisor.news import News
 from handoff.engine.tasks import batches
+from handoff.engine.tasks import batches as engine
 from handoff.engine.tasks.manifests.reading import EXAMPLE
 from handoff.engine.tasks.splitting import pull_request
 from handoff.engine.tasks.splitting import report as reports
@@ -26,8 +27,11 @@ from handoff.engine.tasks.splitting.verify import verify
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option, optional_word, project_option
 from handoff.surfaces.cli.commands.board.board import can_show, made
 from handoff.surfaces.cli.commands.git.landing import tell_request
+from handoff.surfaces.cli.commands.tasks.board import chosen_project
+from handoff.surfaces.cli.commands.tasks.dump import open_batch
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Namespace
     from collections.abc import Sequence
     from typing import Any
@@ -274,14 +278,6 @@ def ask_for(ctx: Context, batch: Batch) -> int:
     return tell_request(ctx, opened)
 
 
-COMMANDS = {
-    "batch example": Command(no_arguments, _example),
-    "batch run": Command(_run_arguments, _run, epilog=EXAMPLES),
-    "batch watch": Command(_run_arguments, _run),
-    "batch report": Command(_report_arguments, report),
-}
-
-
 # --- Staying with a batch: the board on a terminal, plain lines elsewhere, and at the end the verdict and its exit code
 
 NOT_WHOLE = 1
@@ -501,3 +497,54 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+# --- `batch list` and `batch open`: work split over sessions that own different files
+
+_EPILOG = """examples:
+  handoff batch open split.json
+  handoff show login            the batch with its parts
+  handoff retry login           let its blocked parts try again
+"""
+
+
+def _open_arguments(parser: Parser) -> None:
+    parser.add_argument("open_batch", metavar="FILE", help="the manifest: JSON or TOML, schema 2")
+    project_option(parser)
+    option(parser, "--workspace DIR", "checkout to work in (default: this one)")
+    flag(parser, "--dry-run", "check the manifest; write nothing")
+    flag(parser, "--open", "open every ready part in a tab at once (see: handoff task open --help)", dest="open_now")
+
+
+def _list_arguments(parser: Parser) -> None:
+    project_option(parser, every=True)
+    flag(parser, "--all", "also batches that have ended", dest="include_ended")
+
+
+def _list(ctx: Context, arguments: argparse.Namespace) -> None:
+    project = chosen_project(ctx, arguments)
+    found = engine.listing(ctx.app, project=project, include_ended=arguments.include_ended)
+    ctx.out.data(
+        [
+            {"batch": one.batch.id, "project": one.batch.project, "state": one.batch.state, "parts": one.counts}
+            for one in found
+        ]
+    )
+    now = ctx.app.clock.now()
+    for one in found:
+        where = f"{one.batch.project}  " if not project else ""
+        said = ", ".join(f"{count} {state}" for state, count in one.counts.items())
+        ctx.out.line(f"{where}{one.batch.id:<24} {age(now - one.batch.created_at):>7}  {said} of {one.batch.total}")
+    if not found:
+        program = ctx.settings.program
+        ctx.out.line(f"No batch is open. Open one: {program} batch open FILE. How: {program} help split-a-task")
+
+
+COMMANDS = {
+    "batch example": Command(no_arguments, _example),
+    "batch run": Command(_run_arguments, _run, epilog=EXAMPLES),
+    "batch watch": Command(_run_arguments, _run),
+    "batch report": Command(_report_arguments, report),
+    "batch list": Command(_list_arguments, _list),
+    "batch open": Command(_open_arguments, open_batch, epilog=_EPILOG),
+}

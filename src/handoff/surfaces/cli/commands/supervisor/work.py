@@ -170,8 +170,7 @@ def _stop(ctx: Context, *, drain: bool) -> int:
 def _status(ctx: Context) -> int:
     from handoff.engine.supervisor import process
     from handoff.engine.tasks import admin
-    from handoff.surfaces.cli.commands.tasks.board import ended_words
-    from handoff.surfaces.cli.commands.tasks.holds import AGENT, hold_data, tell_agents
+    from handoff.surfaces.cli.commands.tasks.board import AGENT, ended_words, hold_data, tell_agents
 
     found = process.status(ctx.app)
     ctx.out.data(

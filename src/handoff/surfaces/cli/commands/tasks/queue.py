@@ -8,8 +8,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.fanout import views
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
-from handoff.surfaces.cli.commands.tasks.board import chosen_project, ended_words
-from handoff.surfaces.cli.commands.tasks.holds import by_task, hold_data, tell_agents
+from handoff.surfaces.cli.commands.tasks.board import by_task, chosen_project, ended_words, hold_data, tell_agents
 from handoff.surfaces.cli.overview import tell_older
 
 if TYPE_CHECKING:
