@@ -197,6 +197,14 @@ def move(path: str, target: str) -> None:
         raise failure(f"Cannot move {path} to {target}", error) from error
 
 
+def names_in(folder: str) -> list[str]:
+    """What lies in a folder, in order; nothing where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
 def sync_folder(folder: str) -> None:
     """Make a rename or a new name inside `folder` survive a power cut."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

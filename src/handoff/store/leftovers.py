@@ -6,6 +6,7 @@ import os
 import shlex
 
 from handoff.base.errors import UserError
+from handoff.base.files import names_in
 
 _SHOWN = 3
 
@@ -13,7 +14,7 @@ _SHOWN = 3
 def backups(place: str) -> list[str]:
     """The backups of a database file, newest first."""
     folder, name = os.path.split(place)
-    found = [os.path.join(folder, one) for one in _names(folder) if one.startswith(f"{name}.backup-")]
+    found = [os.path.join(folder, one) for one in names_in(folder) if one.startswith(f"{name}.backup-")]
     whole = [one for one in found if not one.endswith(".tmp") and os.path.getsize(one)]
     return sorted(whole, key=os.path.getmtime, reverse=True)
 
@@ -22,9 +23,9 @@ def documents(place: str) -> list[str]:
     """The documents of live tasks in the projects beside the database, as `project/queue/task.md`."""
     home = os.path.dirname(place)
     found = []
-    for project in _names(home):
+    for project in names_in(home):
         queue = os.path.join(home, project, "queue")
-        found += [f"{project}/queue/{name}" for name in _names(queue) if name.endswith(".md")]
+        found += [f"{project}/queue/{name}" for name in names_in(queue) if name.endswith(".md")]
     return found
 
 
@@ -53,10 +54,3 @@ def refuse_wiped(place: str) -> None:
     )
     what = documented if found else f"{len(there)} backup{'s' if len(there) > 1 else ''}"
     raise UserError(f"{place} is empty or was wiped: beside it lie {what}. Nothing was changed.", way_back(place))
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

@@ -14,6 +14,7 @@ from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import age
 from handoff.base.errors import HandoffError, install_command
+from handoff.base.files import names_in
 from handoff.base.markdown import quoted
 from handoff.base.marked import is_alive
 from handoff.base.process import find, run
@@ -381,7 +382,7 @@ def _older_hooks(app: App) -> Iterator[Diagnosis]:
     asked = run(["git", "rev-parse", "--git-path", "hooks"], cwd=app.settings.here, environment=app.git_environment)
     hooks = os.path.normpath(os.path.join(app.settings.here, asked.text.strip())) if asked.code == 0 else ""
     for folder in (hooks, os.path.join(hooks, CHAIN)):
-        kept = [one for one in older.names_in(folder) if one.startswith("pre-commit.bak-")]
+        kept = [one for one in names_in(folder) if one.startswith("pre-commit.bak-")]
         path = os.path.join(folder, "pre-commit")
         if "handoff-fanout" in older.text_of(path):
             fix = f"mv {quoted(os.path.join(folder, kept[-1]))} {quoted(path)}" if kept else f"rm {quoted(path)}"
@@ -391,14 +392,12 @@ def _older_hooks(app: App) -> Iterator[Diagnosis]:
 def _older_environments(app: App) -> Iterator[Diagnosis]:
     """Open batches of the older tool whose tabs source its guard, and the file that brings ours."""
     home = app.settings.home
-    for project in older.names_in(home):
+    for project in names_in(home):
         for folder in older.followed_folders(home, project):
-            for batch in older.names_in(os.path.join(folder, "batches")):
+            for batch in names_in(os.path.join(folder, "batches")):
                 at, ours = (os.path.join(place, "batches", batch) for place in (folder, files_folder(home, project)))
                 names = [
-                    name
-                    for name in older.names_in(at)
-                    if name.endswith(".env") and os.path.exists(os.path.join(ours, name))
+                    name for name in names_in(at) if name.endswith(".env") and os.path.exists(os.path.join(ours, name))
                 ]
                 if names and not older.is_over(at):
                     words = f"Tabs that source {at}/*.env use the guard of handoff-fanout."

@@ -6,7 +6,7 @@ import os
 import re
 
 from handoff.base.errors import HandoffError
-from handoff.base.files import read_bytes, read_text
+from handoff.base.files import names_in, read_bytes, read_text
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -90,11 +90,3 @@ def text_of(path: str) -> str:
         return read_bytes(path).decode("utf-8", "replace")
     except HandoffError:
         return ""
-
-
-def names_in(folder: str) -> list[str]:
-    """What lies in a folder, in order; nothing where it cannot be read."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []

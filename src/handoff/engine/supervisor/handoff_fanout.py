@@ -9,7 +9,7 @@ from functools import partial
 
 from handoff.base.clock import age, parse_stamp
 from handoff.base.errors import HandoffError, UserError
-from handoff.base.files import create_exclusive, make_folder, read_bytes, remove, write_atomic
+from handoff.base.files import create_exclusive, make_folder, names_in, read_bytes, remove, write_atomic
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
@@ -24,7 +24,6 @@ from handoff.engine.fanout.older import (
     TRIGGERED,
     followed_folders,
     is_over,
-    names_in,
     newest,
     text_of,
 )

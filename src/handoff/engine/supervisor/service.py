@@ -14,6 +14,7 @@ from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.engine.home import home_config
+from handoff.engine.sessions.agent_programs import own_words
 from handoff.engine.tasks.open_tab import AUTO, way_here
 from handoff.store.addresses import password_of
 
@@ -78,7 +79,7 @@ class ServicePlan(Record):
 
 def plan(app: App, service: Service, *, system: str = sys.platform, command: tuple[str, ...] = ()) -> ServicePlan:
     """What `install` writes on this system."""
-    words = (*(command or _own_command()), *service.words)
+    words = (*(command or own_words()), *service.words)
     if system == "darwin":
         return _launchd(app, service, words)
     return _systemd(app, service, words)
@@ -172,14 +173,6 @@ def _run_all(app: App, commands: tuple[tuple[str, ...], ...]) -> list[ServiceSte
         else:
             steps.append(ServiceStep(f"Ran {shown}."))
     return steps
-
-
-def _own_command() -> tuple[str, ...]:
-    """This installation, by absolute path: a timer has no PATH of the person's shell."""
-    script = os.path.join(os.path.dirname(sys.executable), "handoff")
-    if os.access(script, os.X_OK):
-        return (script,)
-    return (sys.executable, "-m", "handoff.surfaces.cli.main")
 
 
 def _home_of(app: App) -> str:

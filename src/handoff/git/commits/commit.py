@@ -11,7 +11,7 @@ from handoff.git.commits.merge import STAGED, BranchMove, clear_state, note_move
 from handoff.git.commits.message import write_commit
 from handoff.git.commits.paths import locate
 from handoff.git.commits.prepare import CommitOptions, Draft, prepare, still_true
-from handoff.git.plumbing.queue import hold, turn
+from handoff.git.plumbing.queue import hold, turn, unlink
 from handoff.git.plumbing.refs import Head, current, fix, move
 from handoff.git.plumbing.repository import FileStamp, Repository, look
 
@@ -151,7 +151,7 @@ def _swap(repo: Repository, draft: Draft, options: CommitOptions, old: Head, new
             return True
     finally:
         for path in (private, private + ".lock"):
-            index.unlink(path)
+            unlink(path)
 
 
 def _private(repo: Repository, draft: Draft, name: str) -> tuple[str, FileStamp | None]:

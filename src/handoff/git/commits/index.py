@@ -19,6 +19,7 @@ from handoff.base.errors import UserError
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import read_plain, read_text
+from handoff.git.plumbing.queue import unlink
 from handoff.git.plumbing.repository import FileStamp
 
 if TYPE_CHECKING:
@@ -206,14 +207,6 @@ def sweep(repo: Repository, older_than: float) -> None:
                     os.unlink(path)
             except OSError:
                 continue
-
-
-def unlink(path: str) -> None:
-    """Take a file away, if it is there."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 _GLANCE_SECONDS = 0.001

@@ -7,9 +7,10 @@ import stat
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.commits.index import copy, unlink
+from handoff.git.commits.index import copy
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
+from handoff.git.plumbing.queue import unlink
 from handoff.git.plumbing.repository import FileStamp, look
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits import hooks
-from handoff.git.commits.index import PATIENCE_SECONDS, copy, index_info, place, unlink
+from handoff.git.commits.index import PATIENCE_SECONDS, copy, index_info, place
 from handoff.git.commits.merge import Conclusion, conclusion, refuse_foreign_amend
 from handoff.git.commits.message import (
     People,
@@ -21,6 +21,7 @@ from handoff.git.commits.message import (
 )
 from handoff.git.commits.paths import PathContents, expand, ignored_paths, is_tree, take
 from handoff.git.plumbing.objects import Entry
+from handoff.git.plumbing.queue import unlink
 from handoff.git.plumbing.refs import Head, current
 from handoff.git.plumbing.repository import look
 

@@ -11,7 +11,7 @@ from handoff.git.commits.merge import STAGED, UNDONE, BranchMove, note_move, not
 from handoff.git.commits.message import people
 from handoff.git.plumbing import read_text
 from handoff.git.plumbing.objects import Entry, differences
-from handoff.git.plumbing.queue import turn
+from handoff.git.plumbing.queue import turn, unlink
 from handoff.git.plumbing.refs import Head, current, fix, move
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _swap(repo: Repository, made: BranchMove, back: BranchMove, who: str, messag
             index.install(repo, private)
         finally:
             for path in (private, private + ".lock"):
-                index.unlink(path)
+                unlink(path)
 
 
 def _move(repo: Repository, made: BranchMove, new: str, who: str, message: str) -> bool:

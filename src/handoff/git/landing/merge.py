@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from handoff.git.landing.members import GONE, Member, apply, changes_of, escapes, touches
 from handoff.git.landing.rules.made_files import is_lock
 from handoff.git.landing.settle import BY_PROGRAM, SideTrees, settle
-from handoff.git.landing.three_way import Joined, Unjoined, Withholding, join, join_many
+from handoff.git.landing.three_way import Joined, Unjoined, join, join_many
+from handoff.git.landing.withheld import Withholding
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing.objects import LINK
 

@@ -111,7 +111,7 @@ def _wait_for_those_before(line: str, name: str, deadline: float | None, lock: s
             _wait(fd, deadline, lock)
             # Free means its holder went in (and took the name away) or died: then the name is ours to take away.
             if os.fstat(fd).st_nlink:
-                _unlink(path)
+                unlink(path)
         finally:
             os.close(fd)
 
@@ -148,12 +148,13 @@ def _who(lock: str) -> str:
 
 def _leave(line: str, name: str, ticket: int) -> None:
     if name:
-        _unlink(os.path.join(line, name))
+        unlink(os.path.join(line, name))
     if ticket >= 0:
         os.close(ticket)
 
 
-def _unlink(path: str) -> None:
+def unlink(path: str) -> None:
+    """Take a file away, if it is there."""
     try:
         os.unlink(path)
     except FileNotFoundError:

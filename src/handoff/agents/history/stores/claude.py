@@ -22,7 +22,7 @@ from handoff.agents.history.stores.rows import (
     unread,
 )
 from handoff.agents.history.stores.table import StoredSession
-from handoff.base.files import read_text
+from handoff.base.files import names_in, read_text
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING
 
@@ -48,9 +48,9 @@ def slug(folder: str) -> str:
 def find(root: str, folder: str, *, below: str = "projects") -> Iterator[StoredSession]:
     """The sessions of a folder: several folders can share a name, so that the rows decide."""
     place, name = os.path.join(root, below), slug(folder)
-    names = [one for one in _names(place) if one == name or (len(name) == _SLUG and one.startswith(name))]
+    names = [one for one in names_in(place) if one == name or (len(name) == _SLUG and one.startswith(name))]
     for at in (os.path.join(place, one) for one in names):
-        for file in _names(at):
+        for file in names_in(at):
             path = os.path.join(at, file)
             if file.endswith(".jsonl") and folder_of(path) in ("", folder):
                 yield StoredSession(
@@ -61,13 +61,6 @@ def find(root: str, folder: str, *, below: str = "projects") -> Iterator[StoredS
                     folder=folder,
                     at=os.lstat(path).st_mtime,
                 )
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def folder_of(path: str) -> str:
@@ -95,7 +88,7 @@ def entries(session: StoredSession) -> Iterator[HistoryEntry]:
     yield from read_log(session.path, ClaudeRows(), skip=says_nothing, kind=lambda row: text_in(row["type"]))
     place = os.path.join(session.root, "tasks", session.id)
     steps = []
-    for name in sorted(_names(place), key=lambda one: (len(one), one)):
+    for name in sorted(names_in(place), key=lambda one: (len(one), one)):
         if name.endswith(".json") and not os.path.islink(os.path.join(place, name)):
             try:
                 steps.append(table_in(loads(read_text(os.path.join(place, name)))))
