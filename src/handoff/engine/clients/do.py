@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import UserError
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.settings import project_config
 from handoff.board import gates
 from handoff.board.tasks import states, tasks
 from handoff.engine import acts
@@ -35,7 +36,7 @@ def add(app: App, request: create.Request) -> Task:
     project = create.project_of_caller(app)
     request = request._replace(
         task=_new_id(app, project.name, request.brief),
-        agent=request.agent or _installed(app),
+        agent=request.agent or ",".join(project_config(project.workspace).texts("agents")) or _installed(app),
         check=request.check or whole_check.found(app, project.workspace),
     )
     return create.write_down(app, project, request)

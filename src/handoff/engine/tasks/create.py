@@ -50,7 +50,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
     check_id(request.task, "task")
     if not request.brief.strip():
         raise UserError(
-            "The brief is empty.", "Say what the next session must do: --next 'TEXT', or --next - to read it."
+            "The brief is empty.", "Say in words what the next session must do; '-' reads them from standard input."
         )
     config = home_config(app)
     uri_for(config, Job(project.name, request.task, project.workspace, ""))
