@@ -148,3 +148,31 @@ def test_a_landing_that_nobody_knows_is_named_and_nothing_lands(person):
     said = person.cli("session", "start", "demo", "--agent", "scripted", "--with", "none.toml", code=1).err
     assert "config.toml: landing is 'sometimes'." in said
     assert person.cli("show", "demo", "--json").json["state"] == "ready"
+
+
+def test_at_the_review_limit_nothing_new_starts_and_the_riskiest_review_is_first(person):
+    person.set('landing = "review"\nmax_reviews = 3\n')
+    person.repo.write("test_it.py", "def test_it():\n    assert 1 + 1 == 2\n    assert 2 + 2 == 4\n")
+    person.repo.commit("a test")
+    large = {"run": "for n in 1 2 3 4 5 6 7 8 9; do echo $n >> large.txt; done"}
+    weak = {"run": "sed -i '/2 + 2/d' test_it.py"}
+    for name, acts in (("small", ()), ("large", (large,)), ("weak", (weak,)), ("next", ())):
+        person.cli("task", "add", name, "Make it.", "--check", CHECK)
+        if name != "next":
+            person.session(name, *acts)
+    listed = person.cli("gate", "list", "--json").json
+    assert [(one["task"], one["weakened"] > 0) for one in listed] == [
+        ("weak", True),
+        ("large", False),
+        ("small", False),
+    ]
+    assert "weakens 1 test" in person.cli("gate", "list").out
+    said = "3 finished tasks wait for your review, see them: handoff gate list"
+    for command in (("work", "--status"), ("task", "list"), ()):
+        assert said in person.cli(*command).out, command
+    refused = person.cli("task", "claim", code=None)
+    assert "next" not in refused.out
+    assert person.cli("show", "next", "--json").json["state"] == "ready"
+    person.cli("answer", "small", "yes")
+    assert said not in person.cli("work", "--status").out
+    assert "next" in person.cli("task", "claim").out

@@ -265,6 +265,9 @@ HOME_KEYS: dict[str, Key] = {
         "what becomes of finished, green work: auto (it lands), review (you see it first), branch (it stays on its own branch)",
         "auto",
     ),
+    "max_reviews": Key(
+        "number", "most finished tasks of a project that wait for your review before nothing new starts", 5
+    ),
     "landing_project": Key("table", 'the same for single projects, for example { shop = "review" }', {}),
     "session_workspace": Key(
         "text",

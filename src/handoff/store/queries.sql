@@ -1286,6 +1286,10 @@ SELECT * FROM decision WHERE flow = :flow AND ended_at IS NULL
 -- what somebody on this host has decided and not carried out yet, or somebody of whom an older handoff has not kept the host
 SELECT * FROM decision WHERE state = 'open' AND host IN (:host, '') ORDER BY key LIMIT :limit
 
+-- name: list_waiting_decisions
+-- what waits for a person's word at a gate
+SELECT * FROM decision WHERE state = 'waiting' AND ended_at IS NULL AND (:project = '' OR project = :project) ORDER BY key LIMIT :limit
+
 -- name: put_decision
 -- a decision goes on, unless somebody else has moved it
 UPDATE decision SET state = :state, body = :body, ended_at = :ended_at

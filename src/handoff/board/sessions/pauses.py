@@ -17,6 +17,10 @@ IMPORT = "import"
 """Who pauses what an import takes in."""
 
 
+REVIEWS = "reviews"
+"""The name of a stop of a project that stands at its review limit, beside one that a person makes."""
+
+
 class Pause(Record):
     """One stop. `name` is the batch's or the task's id."""
 
@@ -44,6 +48,8 @@ class Pause(Record):
     @property
     def way_back(self) -> str:
         """The command that lets claims go on."""
+        if self.name == REVIEWS and self.scope == PROJECT:
+            return f"handoff gate list --project {self.project}"
         what = {ALL: "--everything", PROJECT: ""}.get(self.scope, self.name)
         where = f"--project {self.project}" if self.project else ""
         return " ".join(word for word in ("handoff resume", what, where) if word)
@@ -103,5 +109,5 @@ def _check_scope(scope: str, project: str, name: str) -> None:
         raise UserError(f"Say which project the {scope} belongs to.")
     if scope in (BATCH, TASK) and not name:
         raise UserError(f"Say which {scope}.")
-    if (scope == ALL and (project or name)) or (scope == PROJECT and name):
+    if (scope == ALL and (project or name)) or (scope == PROJECT and name not in ("", REVIEWS)):
         raise UserError(f"A stop of {scope} takes no further name.")

@@ -98,6 +98,12 @@ def open_on(store: Store, *, host: str) -> list[Decision]:
     return fetch_all(store, Decision, "list_open_decisions", host=host, limit=LIMIT)
 
 
+def in_review(store: Store, *, project: str = "") -> list[Decision]:
+    """Finished work that a person is to look at before it lands, the oldest first."""
+    found = fetch_all(store, Decision, "list_waiting_decisions", project=project, limit=LIMIT)
+    return [one for one in found if one.intent.get("review")]
+
+
 def move(transaction: Transaction, decision: Decision, *, state: str, intent: dict[str, Any] | None = None) -> Decision:
     """The decision in another state, or as it was planned anew. Raises Conflict where somebody else has moved it."""
     row = transaction.one(

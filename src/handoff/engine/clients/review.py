@@ -6,10 +6,11 @@ import json
 import os
 
 from handoff.base.errors import HandoffError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
-from handoff.board.tasks import tasks
+from handoff.board.tasks import decisions, tasks
 from handoff.checks.assertions.assertions import find_weakened
 from handoff.checks.suite import is_test
 from handoff.engine.workspaces import task_clones
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.base.process import Completed
-    from handoff.board.gates import Gate
+    from handoff.board.gates import Gate, Waiting
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
@@ -47,6 +48,33 @@ class TaskReview(Record):
     files: tuple[ReviewedFile, ...]
     trouble: str = ""
     """Why the work cannot be shown, if it cannot."""
+
+
+class RankedGate(Record):
+    """A gate, and where it is a review what speaks for looking at it first."""
+
+    waiting: Waiting
+    weakened: int = 0
+    lines: int = 0
+
+    @property
+    def words(self) -> str:
+        weak = f"weakens {number_of(self.weakened, 'test')}, " if self.weakened else ""
+        return f"{weak}{number_of(self.lines, 'line')}" if self.lines else ""
+
+
+def by_risk(app: App, found: list[Waiting]) -> list[RankedGate]:
+    """Questions as they came, then reviews: weakened tests first, then the larger diff, then the older one."""
+    keys = {one.task for one in decisions.in_review(app.database)}
+    ranked = []
+    for item in found:
+        if item.gate.task in keys and item.gate.state == gates.OPEN:
+            seen = review(app, key=item.gate.task)
+            lines = sum(file.added + file.removed for file in seen.files)
+            ranked.append(RankedGate(item, len(seen.weakened), lines))
+    ranked.sort(key=lambda one: (not one.weakened, -one.lines, one.waiting.gate.opened_at))
+    rest = [RankedGate(item) for item in found if item not in [one.waiting for one in ranked]]
+    return [*rest, *ranked]
 
 
 def review(app: App, *, key: int) -> TaskReview:

@@ -153,7 +153,7 @@ def _decided(
     """Keep the work, plan where it goes, write that down in one row, and carry it out."""
     from contextlib import ExitStack
 
-    from handoff.engine.outcome import carry_out
+    from handoff.engine.outcome import carry_out, reviews
     from handoff.engine.workspaces import arrival, task_clones, task_work
 
     if held.fence is not None:
@@ -196,6 +196,7 @@ def _decided(
                     with app.database.transaction() as transaction:
                         decision = _add(app, transaction, task, held, intent)
                         carry_out.ask(transaction, task, decision, intent, error)
+                    reviews.stop_or_resume(app, task.project)
                     views.refresh_or_tell(app, task.project, f"Task {task.label} waits for a person")
                     waits = error.message
                     return Finished(outcomes.Outcome(tasks.get(app.database, key=task.key)), evidence, waits=waits)

@@ -20,6 +20,7 @@ from handoff.engine.fanout import stop_files as stops
 from handoff.engine.features import pulse
 from handoff.engine.flows import conclude
 from handoff.engine.home import home_config
+from handoff.engine.outcome import reviews
 from handoff.engine.outcome.carry_out import carry_on
 from handoff.engine.safety.turns import Turns
 from handoff.engine.supervisor import durable, phase_run
@@ -340,6 +341,7 @@ class Supervisor:
         if decisions.open_on(self.app.database, host=self.host):
             self._start_beside(0, carry_on, "{}: finished what was decided before")
         self._leave_held()
+        reviews.look(self.app)
         spending.look(self.app, project=self.worker_settings.project)
         old = self.app.clock.now() - _UNMOVED_SECONDS
         served = self.worker_settings.project

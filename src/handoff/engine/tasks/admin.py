@@ -20,7 +20,7 @@ from handoff.engine.fanout.paths import document, leftovers
 from handoff.engine.fanout.tab_urls import Job
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project, home_config
-from handoff.engine.outcome import kinds
+from handoff.engine.outcome import kinds, reviews
 from handoff.engine.outcome.carry_out import GateAnswer, carry_out
 from handoff.engine.tasks import claims, spending
 from handoff.engine.tasks.open_tab import open_task
@@ -85,6 +85,7 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
         outcome = done.outcome
         task_work.tidy(app, outcome.task, running={one.key for one in pulse.listing(app)})
         app.notes.extend(filter(None, (done.ticked, done.trouble)))
+        reviews.stop_or_resume(app, task.project)
         return outcome
     outcome = kinds.approve(app, task, by=who, reason=reason, answer=answer)
     if gate is not None and gate.cap:
@@ -102,6 +103,7 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
         reviewed = decided is not None and decided.state == decisions.WAITING and decided.intent.get("review")
         if reviewed or (gate is not None and gate.cap == spending.DAY):  # the task itself has done nothing wrong
             outcome = outcomes.retry(transaction, key=task.key, session=by or person(app))
+    reviews.look(app)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome
 

@@ -187,6 +187,9 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
                 break
             ctx.out.lines(*text.split("\n"))
             untold = untold[len(group) :]
+        stops = [item for item in untold if item.look == "paused"]  # why nothing new starts is never cut off
+        untold = [item for item in untold if item not in stops]
+        ctx.out.lines(*(f"  {item.address}: {item.words}" for item in stops))
         _tell_more(ctx, len(untold), "gate list" if untold and untold[0].look == "gated" else "task list")
     if running:
         ctx.out.line("Running", "strong")

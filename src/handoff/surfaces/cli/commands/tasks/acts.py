@@ -40,14 +40,30 @@ def _gates_arguments(parser: Parser) -> None:
 
 
 def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
-    found = admin.waiting(ctx.app, project=chosen_project(ctx, arguments), include_ended=arguments.include_ended)
-    ctx.out.data([{**item.gate.shown(), "project": item.project, "task": item.task} for item in found])
+    from handoff.engine.clients.review import by_risk
+
+    waiting = admin.waiting(ctx.app, project=chosen_project(ctx, arguments), include_ended=arguments.include_ended)
+    ranked = by_risk(ctx.app, waiting)
+    found = [one.waiting for one in ranked]
+    ctx.out.data(
+        [
+            {
+                **one.waiting.gate.shown(),
+                "project": one.waiting.project,
+                "task": one.waiting.task,
+                **pick(one, "weakened lines"),
+            }
+            for one in ranked
+        ]
+    )
     now = ctx.app.clock.now()
-    for item in found:
-        gate = item.gate
+    for one in ranked:
+        item, gate = one.waiting, one.waiting.gate
         said = "overdue" if gate.overdue_at is not None and gate.state == "open" else gate.state
         limit = f"  ({_limit(gate, now)})" if gate.state == "open" and gate.due_at is not None else ""
-        ctx.out.line(f"{item.task:<24} {said:<9} {age(now - gate.opened_at):>7}  {gate.asked}{limit}")
+        ctx.out.line(
+            f"{item.task:<24} {said:<9} {age(now - gate.opened_at):>7}  {gate.asked}{limit}{f'  ({one.words})' if one.words else ''}"
+        )
     if not found:
         ctx.out.line("Nothing waits for your answer.")
     elif any(item.gate.state == "open" for item in found):
