@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ID_CHARS = 32
 
 
-class Asked(Record):
+class DoneSentence(Record):
     """How the sessions of a sentence's task went."""
 
     task: Task
@@ -73,7 +73,7 @@ def until_decided(
     words: tuple[str, ...] = (),
     tell: Callable[[str], None],
     ask: Callable[[Task, TaskReview, gates.Gate], str],
-) -> Asked:
+) -> DoneSentence:
     """Sessions for the task, one after the other, until it has landed, is stuck, or waits for a person who is not here.
 
     `ask` shows a person what waits and returns their words, or nothing where nobody answers.
@@ -87,17 +87,17 @@ def until_decided(
         tell(concluded.words)
         task = tasks.get(app.database, key=task.key)
         if concluded.outcome.reason == session_start.INTERRUPTED:
-            return Asked(task, interrupted=True)
+            return DoneSentence(task, interrupted=True)
         if task.state == states.GATED:
             found = review.review(app, key=task.key)
             if found.gate is not None and found.gate.state == gates.OPEN:
                 said = ask(task, found, found.gate)
                 if not said:
-                    return Asked(task)
+                    return DoneSentence(task)
                 word, reason = _as_answer(found.gate, said)
                 tell(acts.answer(app, task.label, word, reason=reason, project=task.project).text)
             task = tasks.get(app.database, key=task.key)
-    return Asked(task)
+    return DoneSentence(task)
 
 
 def _as_answer(gate: gates.Gate, said: str) -> tuple[str, str]:
