@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-START, EDIT, TOOL, STOP, COMPACT, END, OTHER = "start", "edit", "tool", "stop", "compact", "end", "other"
+START, EDIT, TOOL, AFTER, STOP = "start", "edit", "tool", "after", "stop"
+COMPACT, END, OTHER = "compact", "end", "other"
 EXIT_REFUSED = 2
 """Exit 2 with the reason on standard error is the one refusal every client understands."""
 
 INSTALLED = "installed"
 """The word behind a call of the hooks in a person's settings; a session of ours, which brings its own, does not run them too."""
 HEARD = "hooks"  # in the home: a file for each client whose installed hooks have called
+SAID, OPENED, GIVEN = "said", ".open", ".given"
+"""In the home: a file for each session that a person's words wait for; the same while they are read, and a receipt of them."""
 
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", "target_file")
 _UNASKED = ("bypassPermissions", "dontAsk")  # Claude's names for modes without a dialogue
@@ -69,19 +72,40 @@ class Dialect(Record):
     """Whether a hook may have the client ask its person; the others take such an answer for a yes."""
 
 
-_CLAUDE = {"SessionStart": START, "PreToolUse": EDIT, "Stop": STOP, "PreCompact": COMPACT, "SessionEnd": END}
+_CLAUDE = {
+    "SessionStart": START,
+    "PreToolUse": EDIT,
+    "PostToolUse": AFTER,
+    "Stop": STOP,
+    "PreCompact": COMPACT,
+    "SessionEnd": END,
+}
 DIALECTS = {
     "claude": Dialect("claude", _CLAUDE, ("Write", "Edit", "MultiEdit", "NotebookEdit"), asks=True),
     "codex": Dialect("codex", _CLAUDE, ("apply_patch", "Write", "Edit")),
     "gemini": Dialect(
         "gemini",
-        {"SessionStart": START, "BeforeTool": EDIT, "AfterAgent": STOP, "PreCompress": COMPACT, "SessionEnd": END},
+        {
+            "SessionStart": START,
+            "BeforeTool": EDIT,
+            "AfterTool": AFTER,
+            "AfterAgent": STOP,
+            "PreCompress": COMPACT,
+            "SessionEnd": END,
+        },
         ("write_file", "replace"),
         timeout_scale=1000,
     ),
     "copilot": Dialect(
         "copilot",
-        {"sessionStart": START, "preToolUse": EDIT, "agentStop": STOP, "preCompact": COMPACT, "sessionEnd": END},
+        {
+            "sessionStart": START,
+            "preToolUse": EDIT,
+            "postToolUse": AFTER,
+            "agentStop": STOP,
+            "preCompact": COMPACT,
+            "sessionEnd": END,
+        },
         ("create", "edit", "str_replace", "apply_patch", "write"),
         asks=True,
     ),
@@ -92,7 +116,7 @@ DIALECTS = {
     ),
     "opencode": Dialect(
         "opencode",
-        {"start": START, "edit": EDIT, "stop": STOP, "compact": COMPACT, "end": END},
+        {"start": START, "edit": EDIT, "after": AFTER, "stop": STOP, "compact": COMPACT, "end": END},
         ("write", "edit", "patch", "apply_patch", "multiedit"),
     ),
     "acp": Dialect("acp", {"start": START, "edit": EDIT, "stop": STOP, "end": END}, ("write", "edit")),

@@ -9,9 +9,10 @@ from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
+from handoff.board.events import journal
 from handoff.board.events.incidents import Incident
 from handoff.board.sessions import holds, sessions
-from handoff.board.tasks import tasks
+from handoff.board.tasks import states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import BLOCKED, Flow
 from handoff.board.tasks.tasks import Task
@@ -21,6 +22,8 @@ from handoff.engine.flows.flows import look
 from handoff.engine.home import find_project, home_config
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import open_snapshot_store
+from handoff.engine.sessions import saying, stopping
+from handoff.engine.supervisor.process import is_served
 from handoff.engine.tasks import admin, batches, current, report
 from handoff.engine.workspaces import undo as undoing
 
@@ -390,6 +393,32 @@ def retry_agent(app: App, name: str) -> ActDone:
     return ActDone(text=text, facts={"agent": name, "released": released})
 
 
+# --- say -------------------------------------------------------------------------------------------------------------
+
+
+def say(app: App, session: str, text: str, *, now: bool = False, project: str = "") -> ActDone:
+    """Say something to a session that runs: the next hook of its client gives it the words, or its turn is ended for them."""
+    _refuse_sessions(app, "says something to a session")
+    said = saying.say(app, session=session, text=text, now=now, project=project)
+    task, program = said.task, app.settings.program
+    facts: dict[str, Any] = {"session": said.session, "task": task.label if task else "", "text": said.text}
+    facts |= {"project": said.project, "state": journal.QUEUED}
+    if not now or task is None:
+        words = f"Queued for {said.session}. {said.how}"
+        return ActDone(text=words, hint=said.hint, facts=facts, style="good", tasks=(task,) if task else ())
+    ended = stopping.stop(app, session=said.session, reason="a person said something to it")
+    task = ended.task or task
+    facts |= {"stopped": ended.ran, "task_state": task.state}
+    if task.state != states.READY:
+        words = f"Session {said.session} has ended before it heard you: '{task.label}' is {task.state}."
+        return ActDone(text=words, hint=f"See: {program} show {task.label}", facts=facts, style="warn", tasks=(task,))
+    words = f"Session {said.session} has ended; its work is kept. The next session of '{task.label}' begins with your words."
+    by = said.agent
+    go_on = f"Nobody starts it by itself. Go on: {program} session start {task.label} --agent {by}"
+    hint = "" if is_served(app, task.project, by=by) else go_on
+    return ActDone(text=words, hint=hint, facts=facts, style="good", tasks=(task,))
+
+
 # --- undo ----------------------------------------------------------------------------------------------------------
 
 
@@ -444,6 +473,7 @@ _VERBS: dict[str, Callable[..., ActDone]] = {
     "task comment": comment,
     "incident seen": seen,
     "agent retry": retry_agent,
+    "session say": say,
     "undo": undo,
 }
 """What `perform` knows, by the words of its command."""

@@ -762,6 +762,12 @@ SELECT event.* FROM task JOIN event ON event.task = task.key
 WHERE task.state = 'running' AND event.kind IN ('conflict.seen', 'conflict.gone')
 ORDER BY event.seq
 
+-- name: read_client_events
+-- What was said to a client's session that holds no task; rare, and asked for only where something waits.
+SELECT * FROM event WHERE project = :project AND task IS NULL AND session = :session
+  AND kind IN ('person.said', 'session.heard', 'session.saw')
+ORDER BY seq
+
 -- name: read_batch_events
 -- the end of the journal of one batch and its parts, newest first
 SELECT * FROM event WHERE batch = :batch AND seq > :since ORDER BY seq DESC LIMIT :limit

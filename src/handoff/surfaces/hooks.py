@@ -10,7 +10,19 @@ import _signal as signal  # type: ignore[import-not-found]  # without the enums 
 import os
 import sys
 
-from handoff.agents.dialects import DIALECTS, EXIT_REFUSED, HEARD, INSTALLED, START, STOP, Call, reply, understand
+from handoff.agents.dialects import (
+    AFTER,
+    DIALECTS,
+    EXIT_REFUSED,
+    HEARD,
+    INSTALLED,
+    SAID,
+    START,
+    STOP,
+    Call,
+    reply,
+    understand,
+)
 from handoff.base.errors import HandoffError
 from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
@@ -20,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from handoff.agents.dialects import Reply
+    from handoff.engine.sessions.mailbox import Receipt
 
 DEADLINE_SECONDS = 45.0
 """Shorter than the 60 s we are configured with: a hook that times out lets the edit through on every client."""
@@ -48,7 +61,10 @@ def main(words: list[str]) -> int:
         text = _heard()
         if event == START and words[2:] and not ours:
             _note_heard(settings.home, dialect)
-        if not ours and event != START and not _has_claims(settings.home):
+        waiting = _waiting(settings.home, settings.get("HANDOFF_SESSION"))
+        if event == AFTER and not waiting:  # after every tool call of every agent: nothing more is loaded
+            return 0
+        if not ours and event != START and not waiting and not _has_claims(settings.home):
             return 0
         raw = loads(text) if text.strip() else {}
         call = understand(dialect, name, raw if isinstance(raw, dict) else {})
@@ -63,8 +79,13 @@ def main(words: list[str]) -> int:
             from handoff.engine.sessions import person_hooks
 
             said = person_hooks.answer(app, call)
+        given: list[Receipt] = []
+        if waiting or (ours and event == STOP):
+            from handoff.engine.sessions import mailbox
+
+            said, given = mailbox.empty(app, call, said, waiting)
         app.close()
-        return _say(reply(dialect, call, said))
+        return _say(reply(dialect, call, said), settings.home, given)
     except Exception as error:  # noqa: BLE001 - a guard that breaks must say no, whatever broke
         return _broken(error, ours=ours, call=call, words=words)
 
@@ -97,6 +118,15 @@ def _has_claims(home: str) -> bool:
         return False
 
 
+def _waiting(home: str, session: str) -> list[str]:
+    """The marks of words that wait for a session, or for any on this machine where the client is nobody's of ours."""
+    try:
+        names = os.listdir(os.path.join(home, SAID))
+    except OSError:
+        return []
+    return [name for name in names if name.partition(".")[0] == session] if session else names
+
+
 def _heard() -> str:
     parts: list[bytes] = []
     size = 0
@@ -111,11 +141,18 @@ def _heard() -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
-def _say(said: Reply) -> int:
+def _say(said: Reply, home: str, given: list[Receipt]) -> int:
     if said.out is not None:
         os.write(1, dumps(said.out).encode() + b"\n")
     if said.error:
         os.write(2, said.error.encode("utf-8", "replace") + b"\n")
+    if given:
+        from contextlib import suppress
+
+        from handoff.engine.sessions.mailbox import leave_receipts
+
+        with suppress(HandoffError):  # the client has its answer, whatever becomes of the receipt
+            leave_receipts(home, given)
     return said.code
 
 
@@ -126,8 +163,10 @@ def _broken(error: Exception, *, ours: bool, call: Call, words: list[str]) -> in
         os.write(2, text.encode("utf-8", "replace") + b"\n")
         return 0
     os.write(2, f"{text} Nothing is allowed until it works: handoff setup hooks status\n".encode("utf-8", "replace"))
-    stopping = len(words) > 1 and words[0] in DIALECTS and DIALECTS[words[0]].events.get(words[1]) == STOP
-    if stopping and (call.refused_before or call.event != STOP):
+    event = DIALECTS[words[0]].events.get(words[1]) if len(words) > 1 and words[0] in DIALECTS else ""
+    if event == AFTER:
+        return 0  # what it is about has happened
+    if event == STOP and (call.refused_before or call.event != STOP):
         return 0  # a session that cannot end is worse than one that ends early: the supervisor looks at it next
     return EXIT_REFUSED
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.base.settings import Settings
-    from handoff.board.events.journal import Event
+    from handoff.board.events.journal import Event, SpokenWords
     from handoff.engine.features.overview import OverviewItem
 
 
@@ -24,6 +24,7 @@ class StateLook(Record):
         return self.plain if ascii_only else self.glyph
 
 
+_SAID = 120
 LOOKS: dict[str, StateLook] = {
     "waiting": StateLook("waiting", "◌", ".", "dim"),
     "cancelled": StateLook("cancelled", "–", "-", "dim"),
@@ -129,3 +130,9 @@ def event_words(event: Event) -> str:
         for key, value in event.body.items()
         if value not in ("", None) and not isinstance(value, dict | list)
     )
+
+
+def said_line(message: SpokenWords) -> str:
+    """A person's words to a session in one line, and how far they got."""
+    text = " ".join(message.text.split())
+    return f"said by {message.by}: {text[:_SAID]}{'…' if len(text) > _SAID else ''} ({message.standing})"

@@ -128,7 +128,16 @@ def test_a_person_elsewhere_answers_and_steers_in_the_words_of_the_command_line(
     assert port.ask("POST", f"/tasks/{task['key']}/edit", "steer", {"check": "curl evil.example"})[0] == 400
     shown = cli("show", "demo", "--json").json
     assert (shown["brief"], shown["agent"]) == ("Make b.", "codex")
-    cli("task", "claim", "demo")
+    session = cli("task", "claim", "demo", "--json").json["session"]
+    path = f"/sessions/{session}/say"
+    assert port.ask("POST", path, "answer", {"text": "hurry"})[0] == 403
+    assert port.ask("POST", path, "steer", {"text": "hurry", "now": "yes"})[1]["detail"] == "'now' is no boolean."
+    status, said, _ = port.ask("POST", path, "steer", {"text": "use the other table", "now": False})
+    assert (status, said["command"]) == (200, f"handoff session say {session} 'use the other table'")
+    assert port.ask("POST", "/sessions/session-none/say", "steer", {"text": "hurry"})[0] == 404
+    note, word = port.ask("GET", f"/sessions/{session}/messages")[1]["messages"]
+    assert (note["text"], note["state"]) == ("b, not a", "delivered"), "it stands in the baton"
+    assert (word["text"], word["by"], word["state"]) == ("use the other table", "token steer", "queued")
     assert port.ask("POST", f"/tasks/{task['key']}/release", "steer", {"reason": "wrong one"})[0] == 200
     assert cli("show", "demo", "--json").json["state"] == "ready"
     assert port.ask("POST", f"/tasks/{task['key']}/cancel", "steer", {"reason": "no more"})[0] == 200

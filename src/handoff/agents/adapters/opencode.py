@@ -57,6 +57,10 @@ export const Handoff = async ({ directory }) => {
     "tool.execute.before": async (input, output) => {
       ask("edit", { cwd: directory, tool: input.tool, input: output.args })
     },
+    "tool.execute.after": async (input, output) => {
+      const said = JSON.parse(ask("after", { cwd: directory, tool: input.tool }) || "{}").context
+      if (said) output.output = `${output.output || ""}\n\n${said}`
+    },
   }
 }
 """

@@ -42,6 +42,9 @@ PERSON_SAYS = "A person says: "
 CLAIMED = "task.claimed"
 HEARD = "session.heard"
 """All that was said to a session, up to the line `until`, stands in an answer that it got."""
+SAW = "session.saw"
+"""Its client went on with that answer, so its next request to the model carries the words of the lines `since` to `until`."""
+QUEUED, DELIVERED, SEEN = "queued", "delivered", "seen"
 SILENT = "no sign of life"
 """How the reason begins when a task is taken from a session that was not heard."""
 NEWEST = 1 << 62
@@ -146,15 +149,89 @@ def event_of(*, body: str, **row: Any) -> Event:
     return Event(**row, body=texts.read(body, {}))
 
 
-def unheard(store: Store, *, key: int) -> tuple[list[str], int]:
-    """What a person said to whoever works on a task, and what others' work means for it, as far as its session has not
-    heard it; and the number of the last line that was read, for `HEARD`."""
-    events = of_task(store, key=key)
-    return said_in(events, unheard=True), events[-1].seq if events else 0
+class SpokenWords(Record):
+    """What a person said to whoever works on a task, and how far it got."""
+
+    seq: int
+    at: float
+    by: str
+    to: str
+    """The session that ran then; nothing where it was said to the next one."""
+    text: str
+    state: str = QUEUED
+    session: str = ""
+    """Who got it."""
+
+    @property
+    def standing(self) -> str:
+        """How far it got, in words."""
+        if self.state == DELIVERED:
+            return f"delivered to {self.session}, not seen yet"
+        return f"seen by {self.session}" if self.state == SEEN else "queued"
 
 
-def said_in(events: Sequence[Event], *, unheard: bool = False) -> list[str]:
-    """The same, of what happened to that task: all that still holds, or what its session has not heard; a person's words first."""
+class HeardWords(Record):
+    """What one answer gives to a session, and of which lines of the journal it is."""
+
+    told: tuple[str, ...] = ()
+    since: int = 0
+    until: int = 0
+
+
+def hear(store: Store, *, session: str, task: Subject | None = None, project: str = "") -> HeardWords:
+    """What a session has not heard yet, of its task or without one; marked in the same transaction, so nobody gives it twice."""
+
+    def read(at: Store) -> list[Event]:
+        return of_task(at, key=task.key) if task is not None else of_client(at, project=project, session=session)
+
+    if not _said(read(store), unheard=True):  # as a rule: nobody need wait for a writer
+        return HeardWords()
+    with store.transaction() as transaction:
+        events = read(transaction)
+        found = _said(events, unheard=True)
+        if found:
+            append(transaction, HEARD, task=task, project=project, session=session, until=events[-1].seq)
+    seqs = [seq for seq, _ in found]
+    return HeardWords(tuple(text for _, text in found), min(seqs), events[-1].seq) if found else HeardWords()
+
+
+def of_client(store: Store, *, project: str, session: str) -> list[Event]:
+    """What was said to a client's session that holds no task."""
+    return fetch_all(store, event_of, "read_client_events", project=project, session=session)
+
+
+def messages(events: Sequence[Event]) -> list[SpokenWords]:
+    """What a person said among these lines, oldest first, each with how far it got."""
+    found: list[SpokenWords] = []
+    for event in events:
+        body, until = event.body, int(event.body.get("until", event.seq))
+        if event.kind == PERSON_SAID:
+            by = str(body.get("by") or event.session)
+            to, text = str(body.get("to", "")), str(body.get("text", ""))
+            found.append(SpokenWords(seq=event.seq, at=event.at, by=by, to=to, text=text))
+        elif event.kind in (HEARD, CLAIMED):
+            found = [
+                one._replace(state=DELIVERED, session=event.session)
+                if one.state == QUEUED and one.seq <= until
+                else one
+                for one in found
+            ]
+        elif event.kind == SAW:
+            since = int(body.get("since", until))
+            found = [
+                one._replace(state=SEEN) if since <= one.seq <= until and one.session == event.session else one
+                for one in found
+            ]
+    return found
+
+
+def said_in(events: Sequence[Event]) -> list[str]:
+    """What a person said to whoever works on a task, and what of others' work still holds for it; a person's words first."""
+    return [text for _, text in _said(events)]
+
+
+def _said(events: Sequence[Event], *, unheard: bool = False) -> list[tuple[int, str]]:
+    """The same with the line of each, or only what its session has not heard."""
     found: dict[str, tuple[int, str]] = {}
     for event in events:
         place = "".join(str(event.body.get(name, "")) for name in ("path", "other", "what"))
@@ -169,4 +246,4 @@ def said_in(events: Sequence[Event], *, unheard: bool = False) -> list[str]:
             found[text if event.kind == PATH_ASKED else place] = line
         elif event.kind in (CONFLICT_GONE, DOUBT_GONE) and found.pop(place, None) is None and unheard:
             found[place] = line
-    return sorted((text for _, text in found.values()), key=lambda text: not text.startswith(PERSON_SAYS))
+    return sorted(found.values(), key=lambda one: not one[1].startswith(PERSON_SAYS))

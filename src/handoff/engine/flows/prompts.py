@@ -96,7 +96,8 @@ def baton(app: App, state: FlowState, task: Task) -> str:
 def _goal(app: App, state: FlowState, task: Task) -> list[PromptPart]:
     """What the flow is for, and what this phase does for it."""
     request = "" if "request" in state.phase.told else state.flow.request.strip()
-    said = _person(state, gates.of_task(app.database, key=task.key))
+    words = journal.messages(journal.of_task(app.database, key=task.key))
+    said = _person(state, gates.of_task(app.database, key=task.key), [one.text for one in words])
     written = comments_in_words(flows.events(app.database, state.flow))
     return [
         block("What the person asked for; you do one phase of it", request, 1),
@@ -155,9 +156,9 @@ def asked_about(state: FlowState) -> str:
     return state.workflow.phase(gated).document if gated and state.flow.feature else ""
 
 
-def _person(state: FlowState, gate: Gate | None) -> str:
-    """What a person said about this phase: at its gate, or when they let it try again."""
-    words = [str(state.flow.facts.get("note", ""))]
+def _person(state: FlowState, gate: Gate | None, said: list[str]) -> str:
+    """What a person said about this phase: to a session of it, at its gate, or when they let it try again."""
+    words = [str(state.flow.facts.get("note", "")), *said]
     if gate is not None and gate.state == gates.APPROVED and not gate.cap:
         words += [gate.reason, "" if asked_about(state) and not gate.open_ended else gate.answer]
     return "\n\n".join(word.strip() for word in words if word.strip())

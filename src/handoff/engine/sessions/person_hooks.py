@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
-from handoff.agents.dialects import EDIT, END, START, STOP, HookAnswer
+from handoff.agents.dialects import AFTER, EDIT, END, START, STOP, HookAnswer
 from handoff.base.errors import Conflict
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
@@ -36,8 +36,8 @@ class ClaimedTask(Record):
 
 
 def answer(app: App, call: Call) -> HookAnswer:
-    """The answer to one call of a client that a person started; its end is no sign of life."""
-    if call.event == END:
+    """The answer to one call of a client that a person started; its end is no sign of life, and before a tool was one."""
+    if call.event in (AFTER, END):
         return _NOTHING
     held = [one for claim in claims.nearest(app) if (one := _alive(app, claim)) is not None]
     if not held:

@@ -20,6 +20,7 @@ from handoff.base.markdown import shell_line
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
+from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import tasks
 from handoff.engine.fanout import views
@@ -173,6 +174,7 @@ def _begin(
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
         _keep_start(app, task.workspace, name)
+    journal.hear(app.database, session=name, task=task)  # what was said since the claim stands in the baton too
     baton = without_secrets(prepared or _baton(app, config, task, client, placement), app.settings.environment)
     folder, token = folders.make(app.settings.home, task.project, name)
     folders.put(folder, folders.BATON, baton)  # first: a sandbox shows only what is there when it is made

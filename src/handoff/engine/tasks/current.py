@@ -59,11 +59,8 @@ def find(app: App, *, task: str = "", project: str = "", session: str = "", fenc
 
 def _hear(app: App, task: Task, session: str) -> None:
     """What others' work means for the caller is told once, with the answer to whatever it asked."""
-    told, until = journal.unheard(app.database, key=task.key) if not task.ended else ([], 0)
-    if told:
-        app.notes.extend(told)
-        with app.database.transaction() as transaction:
-            journal.append(transaction, journal.HEARD, task=task, session=session, until=until)
+    if not task.ended:
+        app.notes.extend(journal.hear(app.database, task=task, session=session).told)
 
 
 def _refuse_stranger(task: Task, fence: int | None, session: str) -> None:

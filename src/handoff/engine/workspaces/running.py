@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 
 from handoff.agents import folder as folders
+from handoff.agents.dialects import GIVEN, OPENED, SAID
 from handoff.base.errors import Away, Conflict
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.marked import end as end_processes
@@ -56,8 +57,10 @@ def _write(app: App, trace: Trace) -> None:
 
 
 def forget(app: App, session: str) -> None:
-    """It is concluded: nobody needs to look after it any more."""
+    """It is concluded: nobody needs to look after it any more, and no words wait for it."""
     remove(os.path.join(place(app), session))
+    for suffix in ("", OPENED, GIVEN):
+        remove(os.path.join(app.settings.home, SAID, session + suffix))
 
 
 def tidy(app: App) -> None:

@@ -39,6 +39,12 @@ def answer(request: ApiRequest) -> Any:
     return _perform(request, Act("answer", (waiting.task, said), options, waiting.project))
 
 
+def say(request: ApiRequest) -> Any:
+    """Say something to a session that runs."""
+    session, options = reading.one_session(request), {"now": True} if request.asked.get("now") else {}
+    return _perform(request, Act("session say", (session.id, request.asked["text"]), options))
+
+
 def _on(kind: str, verb: str) -> Callable[[ApiRequest], Any]:
     """One of our acts on the task, batch or flow of a key, if its name still means that one."""
     one, find = _KINDS[kind]

@@ -192,24 +192,34 @@ def list_sessions(request: ApiRequest) -> Any:
     return _page(found, partial(_session_shape, request.app), request, lambda session: session.id)
 
 
-def _session(request: ApiRequest) -> Session:
+def one_session(request: ApiRequest) -> Session:
+    """The session a path names."""
     found: Session = _mine(request, sessions.get(request.app.database, id=request.named["id"]), "session")
     return found
 
 
 def get_session(request: ApiRequest) -> Any:
     """One session."""
-    return _session_shape(request.app, _session(request))
+    return _session_shape(request.app, one_session(request))
 
 
 def get_session_log(request: ApiRequest) -> Any:
     """What a session of this machine said, its last lines."""
-    session = _session(request)
+    session = one_session(request)
     try:
         said = transcripts.transcript(request.app, session=session.id)
     except UserError:
         said = []  # an agent the settings know no more
     return {"session": session.id, "lines": said[-request.page["limit"] :]}
+
+
+def get_messages(request: ApiRequest) -> Any:
+    """What a person said to a session, and how far it got."""
+    session = one_session(request)
+    events = journal.of_task(request.app.database, key=session.task) if session.task is not None else []
+    said = [one for one in journal.messages(events) if session.id in (one.to, one.session)]
+    shown = [{**_fields(one, "text by state session"), "at": moment(one.at)} for one in said]
+    return {"session": session.id, "messages": shown}
 
 
 def gate_shape(waiting: Waiting) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def _reads() -> list[ApiOperation]:
         ("/sessions/{id}", "one session", _ref("Session"), reading.get_session, {}),
         ("/sessions/{id}/log", "what a session of this machine said, its last lines", _ref("SessionLog"),
          reading.get_session_log, {"limit": shapes.LIMIT}),
+        ("/sessions/{id}/messages", "what a person said to a session, and how far it got", _ref("Messages"), reading.get_messages, {}),
         ("/gates", "gates, open ones unless all are asked for", shapes.page_of("Gate", number), reading.list_gates, ended),
         ("/gates/{key}", "one gate", _ref("Gate"), reading.get_gate, {}),
         ("/journal", "the journal after a line", shapes.page_of("Event", number), reading.list_events, listed),
@@ -106,7 +107,11 @@ def _acts() -> list[ApiOperation]:
         ApiOperation(
             method="POST", path="/gates/{key}/answer", scope=ANSWER, summary="answer a gate", answers=_ref("Done"), act=acting.answer,
             body={"answer": shapes.ANSWER, "text": shapes.WORDS}, required=("answer",),
-        )
+        ),
+        ApiOperation(
+            method="POST", path="/sessions/{id}/say", scope=STEER, summary="say something to a session that runs", answers=_ref("Done"),
+            act=acting.say, body=shapes.SAY, required=("text",),
+        ),
     ]  # fmt: skip
     kinds = {"task": ("/tasks/{key}", acting.TASK), "batch": ("/batches/{key}", acting.BATCH), "flow": ("/flows/{key}", acting.FLOW),
              "project": ("/projects/{project}", acting.PROJECT)}  # fmt: skip

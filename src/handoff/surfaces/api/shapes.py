@@ -33,6 +33,14 @@ STATE = {"state": {"type": "string", "enum": list(states.STATES)}}
 KIND = {"kind": {"type": "string", "enum": list(KINDS)}}
 HITS = {**LIMIT, "maximum": MOST_HITS}
 ANSWER: Schema = {**WORDS, "minLength": 1, "description": "yes, no, edit, or where open_ended is true any other words"}
+SAY = {
+    "text": {
+        **WORDS,
+        "minLength": 1,
+        "description": "the person's words, which the session reads after its next tool call",
+    },
+    "now": {"type": "boolean", "description": "end its turn and start again with the words"},
+}
 SAID = {
     "reason": {**WORDS, "description": "why, for the journal and the next session"},
     "note": {**WORDS, "description": "the person's words to the next session"},
@@ -91,6 +99,10 @@ SCHEMAS: dict[str, Schema] = {
         seen_at=MOMENT, ended_at=MOMENT, ending=TEXT, alive={"type": "boolean"},
     ),
     "SessionLog": record(session=TEXT, lines={"type": "array", "items": TEXT}),
+    "Messages": record(
+        session=TEXT,
+        messages={"type": "array", "items": record(text=TEXT, by=TEXT, at=MOMENT, state=TEXT, session=TEXT)},
+    ),
     "Gate": record(
         key=KEY, task=TEXT, project=TEXT, question=TEXT, subject=TEXT, state=TEXT, fallback=TEXT, opened_at=MOMENT,
         due_at=MOMENT, answered_at=MOMENT, answered_by=TEXT, reason=TEXT, answer=TEXT, choices={"type": "array", "items": TEXT},
@@ -113,7 +125,7 @@ SCHEMAS: dict[str, Schema] = {
 def problem_with(value: Any, schema: Schema) -> str:
     """Why a value does not fit; nothing if it does. As much of JSON Schema as the requests here use."""
     kind = schema.get("type")
-    right: dict[Any, Any] = {"string": str, "integer": int, "object": dict}
+    right: dict[Any, Any] = {"string": str, "integer": int, "object": dict, "boolean": bool}
     if not isinstance(value, right[kind]) or (kind == "integer" and isinstance(value, bool)):
         return f"is no {kind}"
     if "enum" in schema and value not in schema["enum"]:

@@ -11,7 +11,7 @@ from handoff.surfaces.cli.dispatch import load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-VALUES = {"switch": "features", "archive": "features", "unarchive": "features", "answer": "answers"}
+VALUES = {"answer": "answers", "session": "sessions", **dict.fromkeys(("switch", "archive", "unarchive"), "features")}
 """Commands after which names fit that only the project knows, and what they are."""
 
 

@@ -309,7 +309,7 @@ def test_an_entry_of_an_older_version_is_replaced_not_doubled(cli, repo):
     )
     assert "out of date" in cli("setup", "hooks", "status", "--agent", "claude", "--project").out
     cli("setup", "hooks", "install", "--agent", "claude", "--project")
-    assert _read(path).count(TAG) == 5
+    assert _read(path).count(TAG) == 6
 
 
 def _read(path: str) -> str:

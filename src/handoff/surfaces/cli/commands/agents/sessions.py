@@ -1,4 +1,4 @@
-"""`handoff session start|list|attach|stop|resume|log` and `handoff task ask`."""
+"""`handoff session start|list|say|attach|stop|resume|log` and `handoff task ask`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from handoff.agents.monitor import ERRORS, EVENTS
 from handoff.base.clock import age, span
 from handoff.base.errors import INTERRUPTED, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
+from handoff.engine import acts
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.safety import incidents
@@ -19,6 +21,7 @@ from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
 from handoff.engine.workspaces import transcripts
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
+from handoff.surfaces.vocabulary import said_line
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -67,6 +70,16 @@ def _session_arguments(parser: Parser) -> None:
     stop.add_argument("session", metavar="SESSION", help="which session")
     flag(stop, "--hold", "keep its task for a person: no agent starts it until you claim it or give it back")
     option(stop, "--reason TEXT", "why, for the journal", stopping.STOPPED)
+    say = parser.verb(
+        "say",
+        "say something to a session that runs",
+        "Say something to a session that runs. It reads your words after its next tool call, as yours and word for word;"
+        " `session list` and `show TASK` say how far they got: queued, delivered, seen.",
+    )
+    say.add_argument("session", metavar="SESSION", help="which session, or the task it works on")
+    say.add_argument("text", metavar="TEXT", help="your words (- is standard input)")
+    flag(say, "--now", "end its turn and start again with your words, without a lost attempt or lost work")
+    project_option(say)
     log = parser.verb("log", "show what a session said", "Show what a session said and how it came out.")
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
@@ -90,7 +103,15 @@ def _limit_arguments(parser: Parser) -> None:
 
 
 def _session(ctx: Context, arguments: Namespace) -> int:
-    verbs = {"start": _start, "resume": _resume, "attach": _attach, "stop": _stop, "log": _log, "list": _list}
+    verbs = {
+        "start": _start,
+        "resume": _resume,
+        "attach": _attach,
+        "stop": _stop,
+        "say": _say,
+        "log": _log,
+        "list": _list,
+    }
     return verbs[arguments.verb](ctx, arguments)
 
 
@@ -241,12 +262,25 @@ def _stop(ctx: Context, arguments: Namespace) -> int:
     return 0
 
 
+def _say(ctx: Context, arguments: Namespace) -> int:
+    text = read_source("-") if arguments.text == "-" else arguments.text
+    return ctx.out.done(acts.say(ctx.app, arguments.session, text, now=arguments.now, project=arguments.project))
+
+
+def _said_to(session: str, events: list[journal.Event]) -> list[journal.SpokenWords]:
+    """What a person said to a session, of what happened to its task."""
+    return [one for one in journal.messages(events) if session in (one.to, one.session)]
+
+
 def _log(ctx: Context, arguments: Namespace) -> int:
     known, path = transcripts.known_session(ctx.app, arguments.session)
     outcome = folders.get(path, folders.OUTCOME)
     lines = transcripts.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
-    ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, "lines": lines, "folder": path})
-    ctx.out.lines(*lines)
+    key = folders.get(path, folders.FACTS).get("key", known.task)
+    said = _said_to(known.id, journal.of_task(ctx.app.database, key=key) if key else [])
+    told = {"lines": lines, "folder": path, "messages": [one._asdict() for one in said]}
+    ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, **told})
+    ctx.out.lines(*lines, *(said_line(one) for one in said))
     if outcome:
         why = f" ({outcome['reason']})" if outcome.get("reason") else ""
         ctx.out.line(f"It came out {outcome['kind']}{why}.", "strong")
@@ -260,12 +294,19 @@ def _list_clients(ctx: Context) -> int:
 
     now = ctx.app.clock.now()
     found = take.sessions_here(ctx.app)
-    ctx.out.data([take.list_row(session, now=now) for session in found])
+    project = find_project(ctx.app).name
+    said = {
+        one.id: journal.messages(journal.of_client(ctx.app.database, project=project, session=one.id)) for one in found
+    }
+    ctx.out.data(
+        [{**take.list_row(one, now=now), "messages": [word._asdict() for word in said[one.id]]} for one in found]
+    )
     for session in found:
         words = f"  {session.words[:80]}" if session.words else ""
         ctx.out.line(
             f"{session.client:<9} {session.id}  {age(now - session.at)} ago, {session.trouble or session.state}{words}"
         )
+        ctx.out.lines(*(f"    {said_line(one)}" for one in said[session.id]))
     if not found:
         ctx.out.line("No client has a session of this folder.")
     return 0
@@ -277,7 +318,17 @@ def _list(ctx: Context, arguments: Namespace) -> int:
     now = ctx.app.clock.now()
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     rows = transcripts.running(ctx.app, project=project)
-    ctx.out.data([{**row._asdict(), "label": label, "alive": not ending} for row, label, ending in rows])
+    store = ctx.app.database
+    said = {
+        row.id: _said_to(row.id, journal.of_task(store, key=row.task) if row.task is not None else [])
+        for row, _, _ in rows
+    }
+    ctx.out.data(
+        [
+            {**row._asdict(), "label": label, "alive": not ending, "messages": [one._asdict() for one in said[row.id]]}
+            for row, label, ending in rows
+        ]
+    )
     for row, label, ending in rows:
         work = f" works on '{label}'" if label else ""
         seen = f"seen {age(now - row.seen_at)} ago{transcripts.fence_of(ctx.app, row)}"
@@ -291,6 +342,7 @@ def _list(ctx: Context, arguments: Namespace) -> int:
         ctx.out.line(
             f"{row.id}  {row.agent or row.kind}{work} in {row.project}, {age(now - row.started_at)} old, {seen}"
         )
+        ctx.out.lines(*(f"    {said_line(one)}" for one in said[row.id]))
     if not rows:
         ctx.out.line(f"No session runs in project {project}." if project else "No session runs.")
     return 0

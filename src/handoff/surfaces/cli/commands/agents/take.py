@@ -135,9 +135,7 @@ def _may_leave(ctx: Context, arguments: Namespace, taken: TakenSession, start: S
 
 
 def _keep(ctx: Context, arguments: Namespace, taken: TakenSession) -> int:
-    from handoff.engine.sessions import keep
-
-    for line in keep.keep(
+    for line in take.keep(
         ctx.app,
         taken.facts,
         taken.text,

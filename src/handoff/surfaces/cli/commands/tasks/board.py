@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.base.clock import age, stamp
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import journal
 from handoff.board.tasks import agents
 from handoff.board.tasks.tasks import AGENTS
 from handoff.engine.fanout import views
@@ -11,7 +12,7 @@ from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.tasks import admin
 from handoff.surfaces.cli.command import Command, option, pick, project_option
-from handoff.surfaces.vocabulary import event_words
+from handoff.surfaces.vocabulary import event_words, said_line
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +55,7 @@ def ended_words(ctx: Context, task: Task, ending: str) -> str:
 def show_task(ctx: Context, task: Task) -> None:
     """One task with what it waits for, its gate and its history."""
     found = admin.picture(ctx.app, task)
-    task = found.task
+    task, said = found.task, journal.messages(found.events)
     views.mend_or_tell(ctx.app, task.project, [task])
     ctx.out.data(
         {
@@ -71,6 +72,7 @@ def show_task(ctx: Context, task: Task) -> None:
             "gate": found.gate.shown() if found.gate else None,
             "lease_left_seconds": found.lease_left,
             "holds": [hold_data(held) for held in found.holds],
+            "messages": [one._asdict() for one in said],
             "events": [event_data(event) for event in found.events],
         }
     )
@@ -91,6 +93,7 @@ def show_task(ctx: Context, task: Task) -> None:
     if found.gate is not None and found.gate.state == "open":
         say(f"  asks: {found.gate.asked}  ({ctx.settings.program} {found.gate.command(task.label)})", "warn")
         ctx.out.lines(*(f"    {line}" for line in found.gate.question.splitlines()[1:]))
+    ctx.out.lines(*(f"  {said_line(one)}" for one in said))
     if task.patterns:
         more = len(task.patterns) - _SHOWN
         say(f"  owns: {', '.join(task.patterns[:_SHOWN])}" + (f" and {more} more" if more > 0 else ""))

@@ -25,7 +25,13 @@ _COMPLETION_EPILOG = """For example:
 
 def _completion_arguments(parser: Parser) -> None:
     parser.add_argument("shell", nargs="?", choices=_SHELLS, help="your shell")
-    option(parser, "--values", "print the values a script asks for, one a line", None, choices=("features", "answers"))
+    option(
+        parser,
+        "--values",
+        "print the values a script asks for, one a line",
+        None,
+        choices=("features", "answers", "sessions"),
+    )
 
 
 def _completion(ctx: Context, arguments: Namespace) -> None:
@@ -37,6 +43,11 @@ def _completion(ctx: Context, arguments: Namespace) -> None:
         # Shells expand these words, and sessions wrote some of them.
         safe = [word for word in words if word[0] != "-" and all(c.isalnum() or c in "-_./:@+," for c in word)]
         ctx.out.raw("".join(f"{word}\n" for word in dict.fromkeys(["yes", "no", "edit", *safe])))
+        return
+    if arguments.values == "sessions":
+        from handoff.board.sessions import sessions
+
+        ctx.out.raw("".join(f"{one.id}\n" for one in sessions.at_work(ctx.app.database)))
         return
     if arguments.values:
         from handoff.engine.features import lifecycle
