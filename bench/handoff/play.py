@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any, NamedTuple
 
 from bench.handoff import acting, stores
@@ -71,11 +72,11 @@ class Stage:
             file.write(f"#!/bin/sh\n{line}\n")
         os.chmod(path, 0o755)
 
-    def git(self, repo: str, *words: str) -> str:
+    def git(self, repo: str, *words: str, **variables: str) -> str:
         done = subprocess.run(
             ["git", *words],
             cwd=repo,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **self.environment, **variables},
             capture_output=True,
             text=True,
             check=True,
@@ -96,7 +97,7 @@ class Stage:
                 file.write(text)
         self.git(repo, "init", "-q", "-b", "main")
         self.git(repo, "add", "-A")
-        self.git(repo, "commit", "-q", "-m", "first")
+        self.git(repo, "commit", "-q", "-m", "first", GIT_COMMITTER_DATE=f"@{int(time.time()) - 3600} +0000")
         return repo
 
     def play(self, journey: Journey, where: str) -> Played:
@@ -159,7 +160,7 @@ class _Route:
         told: list[dict[str, Any]] = []
         trace: dict[str, Any] = {"runs": []}
         for act in self.acts:
-            acting.perform(act, self.repo, told.append, trace)
+            acting.perform(act, self.repo, lambda one: told.append({**one, "at": time.time()}), trace)
             self.noted(act)
         return told, trace["runs"]
 
@@ -283,6 +284,8 @@ class _Take(_Route):
     def go(self):
         told, runs = self.act_here()
         path = stores.write(self.journey.client, self.stage.home, self.repo, told)
+        if self.journey.client == "aider":  # its record has neither outputs nor exit codes: no view can know them
+            runs = []
 
         def ask(budget: int) -> str:
             said = self.cli("take", self.journey.client, "--raw", "--budget", str(budget), code=None)

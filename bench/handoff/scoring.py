@@ -97,7 +97,7 @@ def _close(plain: str, groups: tuple[tuple[str, ...], ...], near: int) -> bool:
         (match.start(), number)
         for number, group in enumerate(groups)
         for word in group
-        for match in re.finditer(_edged(word), plain)
+        for match in re.finditer(_edged(_plain(word)), plain)
     )
     last: dict[int, int] = {}
     for at, number in hits:

@@ -14,8 +14,9 @@ _STATES = {"[x]": "completed", "[>]": "in_progress", "[ ]": "pending"}
 
 
 def write(client, home, folder, told):
-    """The store of one session; its path."""
+    """The store of one session; its path. What was told says when it happened (`at`)."""
     folder = os.path.realpath(folder)
+    _TIMES[:] = [one["at"] for one in told]
     return {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot, "opencode": _opencode,
             "qwen": _qwen, "aider": _aider}.get(client, _claude)(home, folder, told)  # fmt: skip
 
@@ -29,8 +30,13 @@ def text_of(path):
         return file.read()
 
 
+_TIMES = []
+"""When each thing happened that is written now."""
+
+
 def _stamp(number=0):
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 600 + number)) + ".000Z"
+    at = _TIMES[min(number, len(_TIMES) - 1)]
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at * 1000) % 1000:03d}Z"
 
 
 def _slug(folder):
@@ -420,8 +426,8 @@ def _aider(home, folder, told):
             lines.append(f"\n> Applied edit to {one['path']}  \n")
         elif kind == "shell":
             lines.append(
-                f"\n#### /run {one['command']}  \n" + "".join(f"> {line}  \n" for line in one["output"].splitlines())
-            )
+                f"\n#### /run {one['command']}  \n\n> Added {len(one['output'].splitlines())} lines of output to the chat.  \n"
+            )  # the output itself it keeps nowhere
     path = os.path.join(folder, ".aider.chat.history.md")
     with open(path, "a", encoding="utf-8") as file:
         file.writelines(lines)

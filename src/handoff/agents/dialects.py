@@ -41,8 +41,7 @@ class Call(Record):
     """Whether the client would put a question to its person, if it is told to."""
     client: str = ""
     talk: str = ""
-    """Which conversation of the client it is, and where the client keeps it."""
-    transcript: str = ""
+    """Which conversation of the client it is."""
 
 
 class HookAnswer(Record):
@@ -142,7 +141,6 @@ def understand(dialect: str, name: str, raw: Mapping[str, Any]) -> Call:
         asks=speech.asks and raw.get("permission_mode") not in _UNASKED,
         client=dialect,
         talk=str(raw.get("session_id") or raw.get("sessionId") or ""),
-        transcript=str(raw.get("transcript_path") or raw.get("transcriptPath") or ""),
     )
 
 

@@ -111,3 +111,14 @@ def test_a_list_of_codex_says_only_what_is_completed():
     items = [{"text": "one", "completed": True}, {"text": "two", "completed": False}]
     known = facts(read("codex", {"type": "item.completed", "item": {"id": "l", "type": "todo_list", "items": items}}))
     assert [(one.text, one.state) for one in known.todo] == [("one", "done"), ("two", "open")]
+
+
+def test_a_program_that_shows_its_commands_as_a_shell_does_is_understood():
+    lines = ["I look.", "$ pytest -q", "collected 1 item", "FAILED tests/a.py::test_x - assert 1 == 2", "(exit 1)"]
+    more = ["That test was red before I came.", "+ make lint", "all fine"]
+    known = facts(entries_of(command.read, lines + more))
+    assert [(run.command, run.verdict, run.failing) for run in known.runs] == [
+        ("pytest -q", "red (exit 1)", ("tests/a.py::test_x",)),
+        ("make lint", "no result", ()),
+    ]
+    assert [one.text for one in known.statements] == ["That test was red before I came."]

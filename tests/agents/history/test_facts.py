@@ -81,6 +81,16 @@ def test_a_command_without_a_code_is_neither_red_nor_green():
     assert known.runs[0].ok is None
 
 
+def test_a_command_without_a_code_is_red_where_its_output_names_tests_that_failed():
+    (run,) = facts([ran("pytest -q", None, "FAILED tests/a.py::test_x - assert 1 == 2")]).red
+    assert (run.verdict, run.failing) == ("red", ("tests/a.py::test_x",))
+
+
+def test_what_the_person_takes_back_is_kept_like_a_rule():
+    known = facts([said("Support Python 3.8."), said("Python 3.8 is no longer needed, forget that.")])
+    assert [one.text for one in known.rules] == ["Python 3.8 is no longer needed, forget that."]
+
+
 def test_dead_ends_are_edits_taken_back_failed_edits_refused_calls_and_lines_that_stay_red():
     known = facts(
         [

@@ -475,3 +475,14 @@ def test_a_damaged_part_of_a_database_is_passed_by(place):
     known = place.facts()
     assert said(known) == [FIRST, SECOND]
     assert known.unread == (("a part", 1),)
+
+
+def test_a_command_that_a_person_ran_in_aider_is_no_instruction_and_its_result_is_unknown(place):
+    with open(f"{place.folder}/.aider.chat.history.md", "w", encoding="utf-8") as file:
+        file.write(
+            "\n# aider chat started at 2026-11-18 08:00:00\n\n#### Write the cart.  \n\nI wrote it.\n\n"
+            "#### /run pytest -q  \n\n> Added 9 lines of output to the chat.  \n"
+        )
+    known = place.facts()
+    assert said(known) == ["Write the cart."]
+    assert [(run.command, run.verdict) for run in known.runs] == [("pytest -q", "no result")]

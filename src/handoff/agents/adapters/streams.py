@@ -17,13 +17,25 @@ if TYPE_CHECKING:
 _OPEN_CALLS, _OUTPUT, _SHORT = 200, 4000, 3
 _ANNOUNCED = re.compile(r"(?:next|to-?do|decision|decided|because|dead end|note|rule)\b", re.IGNORECASE)
 
+_ECHOED = re.compile(r"[$+] (\w\S.*)")
+_EXIT = re.compile(r"\W*exit(?:ed)?(?: with)?(?: (?:code|status))?:? (\d{1,3})\W*", re.IGNORECASE)
+
 
 def entries_of(read: Read, lines: Iterable[str]) -> Iterator[HistoryEntry]:
     """What an output tells, in order; a call stands where its result came, one without a result at the end."""
     waiting: dict[str, HistoryEntry] = {}
     said = ""
+    shown: HistoryEntry | None = None  # a command that a program showed as a shell does, with what it printed so far
     for line in lines:
         for event in read(line):
+            if event.kind == contract.SAID and event.call == contract.LINE:
+                echoed = _ECHOED.match(event.text)
+                if shown is not None and not echoed and not is_sentence(event.text):
+                    shown = _printed(shown, event.text)
+                    continue
+                if shown is not None:
+                    yield shown
+                shown = HistoryEntry(kind=form.SHELL, command=echoed[1]) if echoed else None
             if event.kind == contract.SAID and event.call == contract.PIECE:
                 said += event.text
                 continue
@@ -33,9 +45,17 @@ def entries_of(read: Read, lines: Iterable[str]) -> Iterator[HistoryEntry]:
             yield from _entries(event, waiting)
     if said:
         yield HistoryEntry(role=form.ASSISTANT, kind=form.SAY, text=said)
+    if shown is not None:
+        yield shown
     for call in waiting.values():
         what = call.command or call.path or call.text
         yield call._replace(kind=form.OPEN, text=what)
+
+
+def _printed(shown: HistoryEntry, line: str) -> HistoryEntry:
+    """One line more of a command's output; the line that says how it ended is no output."""
+    ended = _EXIT.fullmatch(line)
+    return shown._replace(exit=int(ended[1])) if ended else shown._replace(text=f"{shown.text}{line}\n"[-_OUTPUT:])
 
 
 def is_sentence(line: str) -> bool:

@@ -25,7 +25,7 @@ RAW = 8_000
 
 _RULE = (
     r"(?i)\b(?:never|always|do not|don't|must|mustn't|must not|only|without|keep|no new|avoid|make sure|should not|shouldn't|forbidden"
-    r"|not allowed|stay (?:in|within|out)|leave .{1,40} (?:alone|as))\b"
+    r"|not allowed|stay (?:in|within|out)|leave .{1,40} (?:alone|as)|no longer|any ?more|forget|never ?mind|not needed|rules?)\b"
 )
 _NEXT = r"(?i)^\W*(?:next(?: (?:step|action|up))?s?|to-?do|remaining|still (?:open|to do)|left to do)\b\W*[:,–-]"
 _I_WILL_NEXT = r"(?i)\b(?:the )?next (?:step|thing|action|i(?:'ll| will))\b"

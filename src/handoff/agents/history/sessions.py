@@ -17,6 +17,7 @@ from handoff.agents.history.stores.table import (
     reader_of,
     refusal,
     store_root,
+    stores_here,
 )
 from handoff.base.errors import HandoffError
 from handoff.base.light_json import loads
@@ -37,7 +38,7 @@ def stored_sessions(folder: str, environment: Mapping[str, str], *, clients: Seq
     """What every client has written of sessions in this folder, newest first; nothing is read beyond the first rows."""
     real = os.path.realpath(folder)
     found: list[StoredSession] = []
-    for client in clients or STORES:
+    for client in clients or stores_here(real, environment):
         root = store_root(client, environment) if STORES[client].folder else real
         more = {"moved": environment.get("OPENCODE_DB", "")} if client == "opencode" else {}
         try:

@@ -12,8 +12,9 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
+from handoff.engine.features import own_client
 from handoff.engine.features.recall import PastSession, deeds, facts_of, statements
-from handoff.feature.baton import PromptPart, block, listing, pin
+from handoff.feature.baton import GOAL, NEXT, RULES, TRIED, PromptPart, block, listing, pin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,6 +75,11 @@ class Attempts(Record):
         return next((one.check for one in reversed(self.found) if one.check), {})
 
     @property
+    def rules(self) -> list[str]:
+        """What the person said to them that allows, forbids or takes back; the newest last."""
+        return [rule for one in self.found for rule in one.past.rules]
+
+    @property
     def planned(self) -> str:
         """What the newest session that said so meant to do next."""
         for one in reversed(self.found):
@@ -126,8 +132,9 @@ def _attempt(app: App, task: Task, events: Sequence[Event], known: Session | Non
     began = events[0].at
     over = [event.at for event in events if event.kind in _ENDS]
     refused = [event for event in events if event.kind == "task.rejected"]
-    said = facts_of(app, project=task.project, session=name, agent=agent) if deep else HistoryFacts()
-    past = PastSession(name, agent, began, said)
+    past = PastSession(name, agent, began, HistoryFacts())
+    if deep:
+        past = _remembered(app, task, past, known, until=max(over, default=app.clock.now()))
     return Attempt(
         past=past,
         seconds=max(over, default=began) - began,
@@ -139,6 +146,14 @@ def _attempt(app: App, task: Task, events: Sequence[Event], known: Session | Non
         ),
         check=refused[-1].body.get("check") or {} if refused else {},
     )
+
+
+def _remembered(app: App, task: Task, past: PastSession, known: Session | None, *, until: float) -> PastSession:
+    """What a session of ours printed, or what the client of a person's own tab kept of the time in which it had the task."""
+    if known is None or known.kind != sessions.TAB or known.host != app.settings.host:
+        return past._replace(facts=facts_of(app, project=task.project, session=past.name, agent=past.agent))
+    said = own_client.during(app, folder=known.workspace, since=past.at, until=until)
+    return past if said is None else past._replace(agent=said.agent, facts=said.beside(task.brief).facts)
 
 
 def _endings(events: Sequence[Event], label: str) -> list[str]:
@@ -196,11 +211,8 @@ def parts(
     found = [pin("\n".join(lines))]
     if attempts.red:
         found.append(block("The last check that refused it", check_words(attempts.red), 1, share=0.6))
-    elif attempts.last is not None and attempts.last.past.facts.red and not judged:
-        run = attempts.last.past.facts.red[-1]
-        word = f"red (exit {run.exit})" if run.exit else "red"
-        seen = {"command": run.command, "verdict": word, "tail": run.tail}
-        found.append(block("The last red run", check_words(seen), 1, share=0.6))
+    elif attempts.last is not None and not judged:
+        found.append(_red_run(attempts.last.past))
     said = statements([attempt.past for attempt in attempts.found])
     found.append(
         PromptPart(
@@ -212,6 +224,37 @@ def parts(
         )
     )
     return found
+
+
+def with_conversation(
+    sections: dict[str, list[PromptPart]], past: PastSession, *, checked: float
+) -> dict[str, list[PromptPart]]:
+    """The sections with one conversation: what the person asked and forbade in it, what was done, what was red and not
+    checked since, what was said, how it meant to go on; nothing that they say already."""
+    of = {name: sections.get(name, []) for name in (RULES, GOAL, TRIED, NEXT)}
+    past = past.beside("\n".join(part.text for name in (RULES, GOAL) for part in of[name]))
+    planned = past.facts.next_action
+    if planned is not None and any(planned.text in part.text for part in of[NEXT]):
+        planned = None
+    meant = (
+        f"- The last conversation meant to go on so, {stamp(planned.at or past.at)}: {planned.text}" if planned else ""
+    )
+    title = f"The last conversation here, {past.agent} `{past.name}`, {stamp(past.at)}"
+    more = f"handoff take {past.name}"
+    told = [
+        block(title, "\n".join(f"- {line}" for line in deeds(past.facts)), 3, more),
+        _red_run(past, since=checked)._replace(priority=5),
+        block("What it said, newest first", "\n".join(f"- {one}" for one in statements([past])), 7, more, 0.3),
+    ]
+    rules = pin("\n".join(f"- {rule}" for rule in past.rules))
+    return {**sections, RULES: [*of[RULES], rules], TRIED: [*of[TRIED], *told], NEXT: [pin(meant), *of[NEXT]]}
+
+
+def _red_run(past: PastSession, since: float = 0.0) -> PromptPart:
+    """What its last red command printed."""
+    run = next((run for run in reversed(past.facts.red) if (run.at or past.at) >= since), None)
+    seen = {"command": run.command, "verdict": run.verdict, "tail": run.tail} if run is not None else {}
+    return block("The last red run", check_words(seen) if seen else "", 1, share=0.6)
 
 
 def _counted(task: Task, most: int) -> str:

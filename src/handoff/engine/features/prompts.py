@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base import files
-from handoff.base.clock import stamp
+from handoff.base.clock import parse_stamp, stamp
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.markdown import fenced
 from handoff.base.record import TYPE_CHECKING, Record
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.features.status import Drift, View
 
-_COMMITS, _RULES_SAID = 15, 12
+_COMMITS = 15
 _CHECKS = 5
 _RECORDED = frozenset({"generate", "start", "continue"})
 _CONTEXT_BYTES = 200_000
@@ -347,25 +347,24 @@ def _with_own_client(
     app: App, view: View, order: _Order, sections: dict[str, list[PromptPart]]
 ) -> dict[str, list[PromptPart]]:
     """The sections with what the person and their own client said in the conversation before this one."""
+    begun = parse_stamp(str(view.entries[0].get("time"))) if view.entries and order.kind in _WORKING else None
+    if begun is None:  # nobody has worked on it yet
+        return sections
+    from handoff.agents.history.stores.table import stores_here
+
+    if not stores_here(view.workspace.root, app.settings.environment):
+        return sections
     from handoff.engine.features import own_client
 
-    root = view.workspace.root
-    if order.kind not in _WORKING or not os.path.isfile(own_client.place_of(app.settings.home, root)):
-        return sections
-    past = own_client.last(app, folder=root, client=order.caller[0], session=order.caller[1])
+    about = f"features/{os.path.basename(view.feature.path)}"
+    client, session = order.caller
+    past = own_client.last(app, folder=view.workspace.root, since=begun, about=about, client=client, session=session)
     if past is None:
         return sections
-    from handoff.engine.features import recall
+    from handoff.engine.features import attempts
 
-    rules = [f'- The person said: "{one.text}"' for one in past.facts.rules[-_RULES_SAID:]]
-    planned = past.facts.next_action
-    first = [f"The last conversation meant to go on so: {planned.text}"] if planned is not None else []
-    return {
-        **sections,
-        RULES: [*sections.get(RULES, []), pin("\n".join(rules))],
-        TRIED: [*sections.get(TRIED, []), *recall.parts_of(past)],
-        NEXT: [pin(templates.bullets(first, none="")), *sections.get(NEXT, [])],
-    }
+    checked = history.last(view.entries, "check") or {}
+    return attempts.with_conversation(sections, past, checked=parse_stamp(str(checked.get("time"))) or 0.0)
 
 
 def _earlier(app: App, view: View, project: str) -> list[PromptPart]:
@@ -452,19 +451,21 @@ def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drif
     changed = checkout.begin_diff(facts, environment=app.git_environment)
 
     def answer() -> list[PromptPart]:
+        gone = [path for path in facts.dirty if not os.path.lexists(os.path.join(facts.top, path))]
         lines = [f"HEAD {facts.short or '(no commit yet)'} on {facts.branch or 'a detached HEAD'}"]
         lines += excerpts.change_lines(
             {
                 "in conflict": facts.conflicted,
-                "staged": facts.staged,
-                "changed, not staged": facts.unstaged,
+                "staged": [path for path in facts.staged if path not in gone],
+                "changed, not staged": [path for path in facts.unstaged if path not in gone],
+                "deleted": gone,
                 "untracked": facts.untracked,
             },
             counts(),
         )
         lines += moved.words
         state = _listing("Git", lines, priority=3, path="git status")
-        title = "Commits since the last hand-off" if since else "Last commits"
+        title = f"Commits since the last hand-off at {since['head'][:10]}" if since else "Last commits"
         found = [f"{commit.sha[:10]} {commit.subject}" for commit in log() or ()]
         diff = changed() if changed is not None else ""
         return [

@@ -17,7 +17,6 @@ from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
 from handoff.engine.home import home_config
-from handoff.feature.baton import PromptPart, block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _READ = 2_000_000
-_SHOWN, _SAID, _LONGEST = 8, 40, 400
+_SHOWN, _SAID, _ALIKE, _RULES, _LONGEST = 8, 40, 3, 12, 400
 _MARKS = {form.DONE: "x", form.DOING: ">", form.PENDING: " ", form.DROPPED: "-"}
 
 
@@ -52,6 +51,18 @@ class PastSession(Record):
     @property
     def label(self) -> str:
         return f"`{self.name}` ({self.agent})" if self.agent else f"`{self.name}`"
+
+    @property
+    def rules(self) -> list[str]:
+        """What the person allowed, forbade or took back in it, as they said it, the newest last."""
+        return [f'The person said, {stamp(one.at or self.at)}: "{one.text}"' for one in self.facts.rules[-_RULES:]]
+
+    def beside(self, text: str) -> PastSession:
+        """The same for a place where a text says already what the person wants: their words stand there once."""
+        known = " ".join(text.split())
+        said = [one for one in self.facts.instructions if " ".join(one.text.split()) not in known]
+        rules = [one for one in self.facts.rules if " ".join(one.text.split()).rstrip(".") not in known]
+        return self._replace(facts=self.facts._replace(instructions=tuple(said), rules=tuple(rules)))
 
 
 def facts_of(app: App, *, project: str, session: str, agent: str) -> HistoryFacts:
@@ -83,7 +94,9 @@ def output_of(
 
 def deeds(known: HistoryFacts, *, files: bool = True) -> list[str]:
     """What it did, ran and gave up, a line for each kind of fact; without the files where another place lists them."""
-    lines = []
+    pinned = {one.text for one in known.rules}
+    asked = [one.text for one in known.instructions if one.text not in pinned]
+    lines = [f"the person asked: {_short(text, _LONGEST)}" for text in asked[-_SHOWN:]]
     if files and known.files:
         lines.append("changed: " + ", ".join(f"`{on_one_line(one.path)}` ({one.how})" for one in known.files[-20:]))
     runs = [run for run in known.runs if not _OURS.search(run.command)]
@@ -115,13 +128,14 @@ def _why(run: CommandRun) -> str:
 
 
 def statements(sessions: Sequence[PastSession]) -> list[str]:
-    """What sessions said, each thing once, newest first, with whose and when; what stands among the deeds is not told again."""
+    """What sessions said, each thing once, newest first, with whose and when, of a log's lines a few; what stands among the deeds is not told again."""
     lines: list[str] = []
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for one in sorted(sessions, key=lambda session: -session.at):
         for at, text in own_words(one.facts):
-            if text not in seen and len(lines) < _SAID:
-                seen.add(text)
+            bare = re.sub(r"\d+", "", text)
+            if text not in seen and seen.get(bare, 0) < _ALIKE and len(lines) < _SAID:
+                seen[text], seen[bare] = 1, seen.get(bare, 0) + 1
                 lines.append(f"{stamp(at or one.at)} {one.label}: {text}")
     return lines
 
@@ -136,19 +150,6 @@ def own_words(known: HistoryFacts) -> Iterator[tuple[float, str]]:
         text = _short(text, _LONGEST)
         if len(text) > 1:
             yield said.at, text
-
-
-def parts_of(past: PastSession) -> list[PromptPart]:
-    """One conversation as blocks of a baton: what the person asked in it, what was done, what was said."""
-    asked = [f"the person asked: {_short(one.text, _LONGEST)}" for one in past.facts.instructions[-_SHOWN:]]
-    lines = [f"- {line}" for line in (*asked, *deeds(past.facts))]
-    title = f"The last conversation here, {past.agent} `{past.name}`, {stamp(past.at)}"
-    said = statements([past])
-    more = f"handoff take {past.name}"
-    return [
-        block(title, "\n".join(lines), 4, more),
-        block("What it said, newest first", "\n".join(f"- {one}" for one in said), 7, more, 0.3),
-    ]
 
 
 def _told_elsewhere(known: HistoryFacts) -> list[str]:

@@ -99,14 +99,13 @@ def _feature(app: App, call: Call) -> HookAnswer:
     from handoff.engine.features import status
 
     try:
-        workspace = status.workspace_of(app)
-        if workspace is None:
+        if status.workspace_of(app) is None:
             return _NOTHING
-        from handoff.engine.features import own_client, prompts
+        from handoff.engine.features import prompts
 
-        text = prompts.build(app, kind="continue", record=True, caller=(call.client, call.talk)).text
-        own_client.note(app, folder=workspace.root, client=call.client, path=call.transcript, session=call.talk)
-        return HookAnswer(context=text)
+        return HookAnswer(
+            context=prompts.build(app, kind="continue", record=True, caller=(call.client, call.talk)).text
+        )
     except HandoffError:
         return _NOTHING
 

@@ -134,17 +134,24 @@ def _standing(app: App, folder: str, known: HistoryFacts) -> list[str]:
         f"Branch {found.branch or '(none)'} at {found.short or '(no commit)'}"
         + (f"; the session was on {known.branch}" if known.branch not in ("", found.branch) else "")
     ]
-    if known.base and known.base != found.head:
-        new = checkout.count(folder, f"{known.base}..HEAD", environment=app.git_environment)
+    base = known.base or _newest_before(app, folder, known.began)
+    if base and base != found.head:
+        new = checkout.count(folder, f"{base}..HEAD", environment=app.git_environment)
         lines.append(
-            f"The session began at {known.base[:10]}"
-            + (f"; {number_of(new, 'commit')} since" if new is not None else "")
+            f"The session began at {base[:10]}" + (f"; {number_of(new, 'commit')} since" if new is not None else "")
         )
     if not found.dirty:
         return [*lines, "Everything is committed."]
     rows = [f"{_how(found, path)} {path}" for path in found.dirty]
     more = f", and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return [*lines, f"Not committed: {'; '.join(rows[:_SHOWN])}{more}"]
+
+
+def _newest_before(app: App, folder: str, began: float) -> str:
+    """The commit that was there when a session began of which the client kept none; empty where the record has no times."""
+    words = ("rev-list", "-1", f"--min-age={int(began) - 1}", "HEAD", "--")
+    answer = checkout.git(folder, *words, environment=app.git_environment) if began else None
+    return answer.text.strip() if answer is not None and answer.code == 0 else ""
 
 
 def _how(found: checkout.CheckoutFacts, path: str) -> str:

@@ -117,6 +117,7 @@ def baton(
     found = _look(app, config, task, parts, batch, place)
     step = task.baseline_facts.get("step") or {}
     rules, goal = _of_feature(step)
+    rules += found.attempts.rules if found.attempts is not None else []
     sections = {
         RULES: rule_parts(app.settings.home, task.project, found.folder, rules),
         GOAL: [*_goal(app, found), *goal],

@@ -100,7 +100,7 @@ def serve(settings: Settings) -> None:
 def _continue(app: App) -> str:
     if hooks.read_permissions(app) is not None:  # a session of ours goes on with its task
         return tools.task(app)
-    return prompts.build(app, kind="continue", record=True).text
+    return prompts.build(app, kind="continue", record=True, caller=("mcp", "")).text
 
 
 def _bound(settings: Settings, verb: Callable[..., str]) -> Callable[..., str]:

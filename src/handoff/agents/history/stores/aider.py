@@ -8,14 +8,16 @@ import re
 from handoff.agents.history import entries as form
 from handoff.agents.history.entries import HistoryEntry
 from handoff.agents.history.stores.rows import heard, lines_of, moment, spoken
-from handoff.agents.history.stores.table import StoredSession
+from handoff.agents.history.stores.table import STORES, StoredSession
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FILE = ".aider.chat.history.md"
+FILE = STORES["aider"].below
 _BEGIN = b"# aider chat started at "
+_RAN = r"(?:/run |/test |!)\s*(\S.*)"
+"""A command of the person's; aider keeps neither its output nor how it ended."""
 _USED = r"Tokens: ([\d.]+)(k?) sent, ([\d.]+)(k?) received\.(?:.*\$([\d.]+) session)?"
 
 
@@ -63,7 +65,9 @@ def entries(session: StoredSession) -> Iterator[HistoryEntry]:
 
 def _block(mode: str, lines: list[str]) -> Iterator[HistoryEntry]:
     text = "\n".join(lines).strip()
-    if mode == "####":
+    if mode == "####" and (ran := re.match(_RAN, text)):
+        yield HistoryEntry(kind=form.SHELL, command=ran[1])
+    elif mode == "####":
         yield from heard(text, 0.0)
     elif mode == ">":
         yield from _line(text)

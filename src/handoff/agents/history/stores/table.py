@@ -23,7 +23,7 @@ class StorePlace(Record):
 
     variable: str
     below: str
-    """Below what the variable names."""
+    """Below what the variable names; the file itself where it lies in the folder of the work."""
     folder: str
     """Below the home, where no variable is set."""
 
@@ -35,7 +35,7 @@ STORES = {
     "copilot": StorePlace("COPILOT_HOME", "", ".copilot"),
     "opencode": StorePlace("XDG_DATA_HOME", "opencode", ".local/share/opencode"),
     "qwen": StorePlace("QWEN_HOME", "", ".qwen"),
-    "aider": StorePlace("", "", ""),
+    "aider": StorePlace("", ".aider.chat.history.md", ""),
     "cursor": StorePlace("CURSOR_CONFIG_DIR", "", ".cursor"),
 }
 
@@ -72,6 +72,15 @@ def store_root(client: str, environment: Mapping[str, str]) -> str:
     if moved:
         return os.path.join(os.path.expanduser(moved), place.below)
     return os.path.join(environment.get("HOME") or os.path.expanduser("~"), place.folder)
+
+
+def stores_here(folder: str, environment: Mapping[str, str]) -> list[str]:
+    """The clients that have kept anything at all, for this user or in this folder."""
+    return [
+        client
+        for client, place in STORES.items()
+        if os.path.exists(store_root(client, environment) if place.folder else os.path.join(folder, place.below))
+    ]
 
 
 def reader_of(client: str) -> Any:

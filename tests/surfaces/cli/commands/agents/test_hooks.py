@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import time
 
 import pytest
 
+from client_stores import slug, write_rows
 from handoff.agents.dialects import DIALECTS
+from handoff.base.clock import stamp
+from handoff.base.markdown import BATON_END, BATON_MARK
 from handoff.engine.clients.settings_files import PLACES, TAG
 from sandbox import Cli
-from workspaces import put, ready
+from workspaces import ready
 
 
 @pytest.fixture
@@ -186,6 +191,17 @@ def test_a_persons_own_session_starts_with_the_task_claimed_in_its_folder(cli):
     assert "paint the broker" in said["hookSpecificOutput"]["additionalContext"]
 
 
+def _talk(repo, name, *said):
+    """A conversation in Claude's own store: who said what, and how many seconds from now."""
+    folder, now = os.path.realpath(repo.path), time.time()
+    path = os.path.join(os.environ["HOME"], ".claude", "projects", slug(folder), f"{name}.jsonl")
+    stores = [
+        {"type": who, "cwd": folder, "timestamp": stamp(now + later), "message": {"content": [{"type": "text", "text": text}]}}
+        for who, text, later in said
+    ]  # fmt: skip
+    write_rows(path, stores)
+
+
 def _start(cli, client, **raw):
     said = cli("hook", client, "SessionStart", stdin=json.dumps(raw)).out
     return json.loads(said)["hookSpecificOutput"]["additionalContext"]
@@ -197,29 +213,61 @@ def test_what_a_person_said_in_one_conversation_is_known_in_the_next_of_the_same
     ready(cli, repo)
     os.makedirs(os.environ["HANDOFF_HOME"])  # a hook makes none
     cli("note", "--rule", "Never store a password.")
-    first = os.path.join(os.environ["HOME"], ".claude", "projects", "x", "one.jsonl")
-    rows = (
-        {"type": "user", "cwd": repo.path, "message": {"content": "Write the form. Never touch the API."}},
-        {"type": "assistant", "cwd": repo.path, "message": {"content": [{"type": "text", "text": "I used a table because it is short."}]}},
-        {"type": "assistant", "cwd": repo.path, "message": {"content": [{"type": "text", "text": "Next: write the label."}]}},
-    )  # fmt: skip
-    put(os.path.dirname(first), "one.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    told = _start(cli, "claude", session_id="one", transcript_path=first, source="startup")
+    told = _start(cli, "claude", session_id="one", source="startup")
     assert "Never store a password." in told
-    again = _start(cli, "claude", session_id="one", transcript_path=first, source="compact")
+    _talk(
+        repo,
+        "one",
+        ("user", "Write the form. Never touch the API.", 0),
+        ("assistant", "I used a table because it is short.", 0),
+        ("assistant", "Next: write the label.", 0),
+    )
+    again = _start(cli, "claude", session_id="one", source="compact")
     assert again.index("Never store a password.") < again.index("## Goal"), (
         "after it shortened the conversation: the rules first"
     )
     assert "write the label" not in again, "it is not told its own words as another's"
-    following = _start(cli, "claude", session_id="two", transcript_path=first.replace("one", "two"), source="startup")
-    assert 'The person said: "Never touch the API."' in following[: following.index("## Goal")]
+    following = _start(cli, "claude", session_id="two", source="startup")
+    assert re.search('The person said, [^:]*:..:..Z: "Never touch the API."', following[: following.index("## Goal")])
     assert "decided: I used a table because it is short." in following
-    assert "The last conversation meant to go on so: Next: write the label." in following
-    _start(cli, "claude", session_id="one", transcript_path=first, source="resume")
+    assert re.search("The last conversation meant to go on so, [^:]*:..:..Z: Next: write the label.", following)
+    _start(cli, "claude", session_id="one", source="resume")
     assert "Never touch the API." not in _start(cli, "codex", session_id="three"), (
         "nothing goes to another vendor unseen"
     )
     assert "Never touch the API." in cli("continue", "--raw", "--no-record").out
+
+
+def test_a_conversation_about_another_feature_is_not_told_with_this_one(cli, repo):
+    ready(cli, repo)
+    cli("continue", "--raw")
+    begun = f"{BATON_MARK}\nThe documents are in `.handoff/features/other/`.\n{BATON_END}"
+    _talk(repo, "one", ("user", begun, 0), ("user", "Never touch the API.", 0))
+    assert "Never touch the API." not in cli("continue", "--raw").out
+    _talk(repo, "one", ("user", begun.replace("other", "login"), 0), ("user", "Never touch the API.", 0))
+    assert "Never touch the API." in cli("continue", "--raw").out
+
+
+def test_what_was_said_in_a_tab_while_it_had_a_task_is_told_to_whoever_takes_the_task_next(cli, repo):
+    cli("dump", "--task", "mine", "--next", "paint the broker")
+    cli("task", "claim", "mine")
+    _talk(
+        repo,
+        "one",
+        ("user", "Never tell anybody of the holidays.", -3600),
+        ("user", "Claim the task. Never touch the API.", -60),
+        ("assistant", "Dead end: the old brush does not work.", 0),
+        ("assistant", "Next: mix the colour.", 0),
+        ("user", "Now something else, and always be quick.", 3600),
+    )
+    cli("task", "release", "mine", "--reason", "I must stop")
+    shown = cli("task", "claim", "mine", "--show").out
+    assert '"Never touch the API."' in shown[: shown.index("## Goal")]
+    assert "the person asked: Claim the task. Never touch the API." in shown
+    assert "did not work: Dead end: the old brush does not work." in shown
+    assert "meant to do next: mix the colour." in shown
+    assert "holidays" not in shown
+    assert "be quick" not in shown
 
 
 # --- in the clients' settings ------------------------------------------------------------------------------

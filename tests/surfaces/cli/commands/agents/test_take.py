@@ -65,6 +65,17 @@ def test_the_text_holds_every_fact_of_the_session_and_nothing_is_written(cli, re
     assert _tree(home) == stored
 
 
+def test_the_commit_that_was_there_when_the_session_began_is_told_though_the_client_kept_none(cli, repo, home):
+    before = repo.git("commit-tree", "HEAD^{tree}", "-m", "before", GIT_COMMITTER_DATE="2001-01-01T00:00:00Z").strip()
+    repo.git("reset", "-q", "--hard", before)
+    rows = [{"type": "user", "cwd": os.path.realpath(repo.path), "timestamp": "2026-11-17T08:00:00Z", "message": {"content": "Write the cart."}}]  # fmt: skip
+    stores.write_rows(f"{home}/.claude/projects/{stores.slug(os.path.realpath(repo.path))}/{ID}.jsonl", rows)
+    repo.write("cart.py", "x")
+    repo.git("add", "-A")
+    repo.git("commit", "-q", "-m", "in the session", GIT_COMMITTER_DATE="2026-11-17T08:00:00Z")
+    assert f"The session began at {before[:10]}; 1 commit since" in cli("take", "--raw").out
+
+
 def test_the_newest_session_is_meant_or_a_client_or_the_beginning_of_an_id(cli, repo, home):
     folder = os.path.realpath(repo.path)
     os.utime(stores.claude(home, folder), (1, 1_700_000_000))
