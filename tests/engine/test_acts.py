@@ -13,7 +13,7 @@ from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.engine import acts
-from handoff.engine.acts import Act
+from handoff.engine.acts.act import Act
 from relay import app
 
 

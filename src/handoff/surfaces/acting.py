@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.base.settings import Settings
-    from handoff.engine.acts import Act, ActDone
+    from handoff.engine.acts.act import Act, ActDone
 
 _SECONDS = 600.0
 """A yes may run a check."""
@@ -64,13 +64,19 @@ def perform_apart(settings: Settings, act: Act) -> ActResult:
     app, line = App(settings), act.line(settings.program)
     try:
         done = perform(app, act)
-        return ActResult(line, 0 if done.ok else 1, report(app, done))
+        if done.refusal is None:
+            return ActResult(line, 0 if done.ok else 1, report(app, done))
+        return _refused(app, line, done.refusal, done.text)
     except HandoffError as error:
-        hint = f"Hint: {error.hint}" if error.hint else ""
-        text = "\n".join(filter(None, (f"Error: {error.message}", hint, *app.notes)))
-        return ActResult(line, error.exit_code, text)
+        return _refused(app, line, error)
     finally:
         app.close()
+
+
+def _refused(app: App, line: str, error: HandoffError, *said: str) -> ActResult:
+    hint = f"Hint: {error.hint}" if error.hint else ""
+    text = "\n".join(filter(None, (f"Error: {error.message}", *said, hint, *app.notes)))
+    return ActResult(line, error.exit_code, text)
 
 
 # --- a fault of our own becomes a log that can be pasted into a report ------------------------------------------

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 USED_DAYS = 30
 
 
+def installed(app: App) -> list[str]:
+    """The agents whose program is on this machine, by name; nothing of them is run."""
+    config = home_config(app)
+    found = []
+    for name in catalog.names(commands=config.values["agents"]):
+        adapter = catalog.adapter(name, commands=config.values["agents"], where=config.path)
+        if any(program_of(app, program) for program in adapter.programs):
+            found.append(name)
+    return found
+
+
 class AgentListing(Record):
     """One agent, installed or not."""
 

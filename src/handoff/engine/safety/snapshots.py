@@ -66,8 +66,9 @@ class RestoreReport(NamedTuple):
     before: Snapshot | None = None
 
 
-def open_snapshot_store(app: App, *, folder: str = ".", project: str = "") -> SnapshotStore:
-    """The snapshot store of the checkout that holds `folder`."""
+def open_snapshot_store(app: App, *, folder: str = "", project: str = "") -> SnapshotStore:
+    """The snapshot store of the checkout that holds `folder`, or of the one the caller stands in."""
+    folder = folder or app.settings.here
     top = find_top(folder)
     if top is None:
         raise no_checkout(folder)

@@ -43,13 +43,8 @@ def stop(app: App, *, session: str, reason: str = STOPPED, hold: bool = False) -
     With `hold` the task is kept for a person from this moment on: no supervisor starts it, and `task claim` takes it.
     """
     known, _ = known_session(app, session)
-    if known.kind != sessions.AGENT:
-        raise UserError(
-            f"Handoff did not start session {known.id}: a person did.",
-            f"End it where it runs. Its task goes back with: {app.settings.program} task release --session {known.id}",
-        )
-    if known.host != app.settings.host:
-        raise UserError(f"Session {known.id} runs on {known.host}.", "Stop it there.")
+    if (obstacle := why_not(app, known)) is not None:
+        raise obstacle
     task = tasks.look_up(app.database, key=known.task) if known.task is not None else None
     if hold and task is not None:
         hold_for_person(app, task)
@@ -62,6 +57,18 @@ def stop(app: App, *, session: str, reason: str = STOPPED, hold: bool = False) -
         app.clock.sleep(_PAUSE)
         ran = ran or running.stop(app, session=known.id, reason=reason)  # it was only about to begin
     return StoppedSession(known.id, ran, concluded, tasks.get(app.database, key=task.key) if task is not None else None)
+
+
+def why_not(app: App, known: sessions.Session) -> UserError | None:
+    """Why a session cannot be stopped from here; None where it can."""
+    if known.kind != sessions.AGENT:
+        return UserError(
+            f"Handoff did not start session {known.id}: a person did.",
+            f"End it where it runs. Its task goes back with: {app.settings.program} task release --session {known.id}",
+        )
+    if known.host != app.settings.host:
+        return UserError(f"Session {known.id} runs on {known.host}.", "Stop it there.")
+    return None
 
 
 def hold_for_person(app: App, task: Task) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from handoff.engine.home import Project
 
 
+_ID_CHARS = 32
+
+
 class Request(Record):
     """What `dump` was asked to write down."""
 
@@ -104,6 +107,18 @@ def values_of_new(app: App, project: Project, request: Request) -> tuple[dict[st
     values["project"] = project.name
     _refuse_foreign_file(app, project, request.task)
     return values, project
+
+
+def new_id(app: App, project: str, brief: str) -> str:
+    """A name from the first words that no task has had."""
+    words = slug(brief.strip().partition("\n")[0])[:_ID_CHARS].rpartition("-" if len(brief) > _ID_CHARS else "\0")
+    name = (words[0] or words[2]).strip("-")
+    name = name if len(name) > 1 else "task"
+    number, found = 1, name
+    while tasks.is_known(app.database, project=project, id=found):
+        number += 1
+        found = f"{name}-{number}"
+    return found
 
 
 def write_down(app: App, project: Project, request: Request) -> Task:

@@ -49,6 +49,19 @@ def listing(app: App) -> list[KnownProject]:
     return found
 
 
+def checkout(app: App, name: str) -> str:
+    """Where a project is checked out on this machine: here, if this is it."""
+    if not name or find_project(app).name == name:
+        return find_project(app).workspace
+    place = next((one for one in _places(app, name) if os.path.isdir(one)), "")
+    if not place:
+        raise UserError(
+            f"Project '{name}' has no checkout on this machine.",
+            f"See where it is: {app.settings.program} project list",
+        )
+    return place
+
+
 def left_behind(app: App, folder: str) -> list[KnownProject]:
     """Projects with live tasks whose checkout is gone and had the name of this folder: it may have been cloned anew."""
     name = os.path.basename(folder)

@@ -6,7 +6,7 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.tasks import batches, flows, tasks
-from handoff.engine.acts import Act
+from handoff.engine.acts.act import Act
 from handoff.surfaces.acting import perform, report
 from handoff.surfaces.api import reading
 

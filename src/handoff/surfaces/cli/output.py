@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
-    from handoff.engine.acts import ActDone
+    from handoff.engine.acts.act import ActDone
     from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {
@@ -145,14 +145,18 @@ class Output:
             text = text if text.isascii() else text.translate(_AS_JSON)
             self._send(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
 
-    def done(self, act: ActDone) -> int:
-        """What came of an act, and the exit code."""
-        self.data(act.facts)
+    def done(self, act: ActDone, *, data: bool = True) -> int:
+        """What came of an act, and the exit code; without `data` where a program has its answer already."""
+        if data:
+            self.data(act.facts)
         for line in act.text.splitlines():
             self.line(line, act.style)
         self.lines(*act.hint.splitlines())
         for note in act.notes:
-            self.note(note)
+            self.note(note, "warn" if note.startswith("Warning: ") else "")
+        if act.refusal is not None:
+            self.error(act.refusal.message, act.refusal.hint)
+            return act.refusal.exit_code
         return 0 if act.ok else 1
 
     def note(self, text: str, style: str = "") -> None:

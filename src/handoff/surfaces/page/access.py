@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.engine.app import App
 
-READ, STEER = "read", "steer"
-"""What a visitor may: look alone, or also answer, retry, cancel, pause."""
+READ, STEER, OWN = "read", "steer", "own"
+"""What a visitor may: look alone; also answer, add, stop, land; the same in every project, whichever the page is of."""
 LINK_SECONDS = 3600.0
 COOKIE_SECONDS = 30 * 86_400
 _FOLDER, _KEY, _LINKS = "pages", "key", "links"
@@ -33,6 +33,8 @@ class Visitor(Record):
     rights: str
     csrf: str
     """What each of its forms must carry: another page of the same browser cannot know it."""
+    everywhere: bool = False
+    """Whether they may choose another project than the one of this page."""
 
     @property
     def steers(self) -> bool:
@@ -155,7 +157,8 @@ class Access:
         rights, until, _ = said.split(".")
         if float(until) < self._clock.now():
             return None
-        return Visitor(rights, self._signed(f"form {cookie}"))
+        known = STEER if rights == OWN else rights
+        return Visitor(known, self._signed(f"form {cookie}"), rights == OWN or not self._project)
 
     def _signed(self, text: str) -> str:
         """Worth something for this page alone."""

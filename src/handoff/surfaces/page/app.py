@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections import OrderedDict
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from handoff.base.errors import HandoffError, UserError
-from handoff.base.record import TYPE_CHECKING
-from handoff.engine.acts import Act
+from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.app import App
-from handoff.surfaces.acting import ActResult, on_thread, perform_apart
+from handoff.engine.workspaces import projects
 from handoff.surfaces.page import mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
+from handoff.surfaces.page.buttons import Acts, as_values, offers
 from handoff.surfaces.page.contents import KEYS, NAV, PAGES, Asked
 from handoff.surfaces.page.drawing import HERE, draw
 from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
@@ -38,21 +36,35 @@ if TYPE_CHECKING:
     from handoff.surfaces.page.contents import SitePage
 
 
+ALL = "*"
+"""Every project, as an address says it."""
+
+
+class Chosen(Record):
+    """Whose lists a visitor looks at, and what they may choose from."""
+
+    scope: str
+    """The project; empty for all."""
+    limit: str
+    """The project they are bound to; empty for a visitor who may see all."""
+    projects: tuple[str, ...] = ()
+
+
 class PageSite:
     """Everything behind the guard."""
 
     def __init__(self, settings: Settings, *, project: str, secure: bool, clock: Clock | None = None) -> None:
         self.settings, self.project, self.secure, self.clock = settings, project, secure, clock
         self.access = Access(App(settings, clock), project=project)
-        self.live = LivePage(lambda: App(settings, clock), project=project)
-        self.acts = Acts(settings, project=project)
+        self.lives: dict[str, LivePage] = {}
+        self.acts = Acts(settings)
 
     def routes(self) -> list[Any]:
         return [
             Route("/", self.now),
             Route("/events", self.events),
             *(Route(page.path, self.shown(page)) for page in PAGES),
-            Route("/act", self.acts.respond, methods=["POST"]),
+            Route("/act", self.act, methods=["POST"]),
             Route("/enter", self.enter_form),
             Route("/enter", self.enter, methods=["POST"]),
             Route("/leave", self.leave, methods=["POST"]),
@@ -96,34 +108,61 @@ class PageSite:
         """What a person sees who may not pass."""
         return HTMLResponse(draw("refused.html", message=message, hint=hint), status)
 
+    # --- which project -----------------------------------------------------------------------------------------
+
+    async def chosen(self, request: Request) -> Chosen:
+        """The project of the address, else of the last choice of this browser, else of the page."""
+        visitor: Visitor = request.scope[VISITOR]
+        if self.project and not visitor.everywhere:
+            return Chosen(self.project, self.project)
+        known = await self.read(lambda app: [one.name for one in projects.listing(app) if one.tasks or one.folders])
+        names = tuple(sorted({*known, self.project} - {""}))
+        asked = request.query_params.get("project") or request.cookies.get(self.choice, "")
+        return Chosen("" if asked == ALL else asked if asked in names else self.project, "", names)
+
+    @property
+    def choice(self) -> str:
+        """The cookie that keeps it: of this page, and worth nothing to anybody."""
+        return f"{self.access.cookie_name}-project"
+
+    def live(self, scope: str) -> LivePage:
+        """What follows the rows of a project, or of all."""
+        if scope not in self.lives:
+            self.lives[scope] = LivePage(lambda: App(self.settings, self.clock), project=scope)
+        return self.lives[scope]
+
     # --- pages -------------------------------------------------------------------------------------------------
 
     async def now(self, request: Request) -> Response:
-        view = await self.live.fresh()
+        chosen = await self.chosen(request)
+        view = await self.live(chosen.scope).fresh()
         visitor: Visitor = request.scope[VISITOR]
         parts = {name: fragment(name, view, visitor.rights, visitor.csrf) for name in FRAGMENTS}
-        return self.page(request, "now.html", title="Now", drawn=parts, of="now", view=view)
+        offer = await self.read(lambda app: offers(app, chosen.scope)) if visitor.steers else None
+        return self.page(request, chosen, "now.html", title="Now", drawn=parts, of="now", view=view, offer=offer)
 
     def shown(self, page: SitePage) -> Callable[[Request], Awaitable[Response]]:
         """What answers for one kind of page."""
 
         async def answer(request: Request) -> Response:
-            asked = Asked(self.project, dict(request.path_params), dict(request.query_params))
+            chosen = await self.chosen(request)
+            asked = Asked(chosen.limit, chosen.scope, dict(request.path_params), dict(request.query_params))
             found = await self.read(lambda app: page.read(app, asked))
             title = getattr(found, "address", page.title)
-            await self.live.fresh()
-            return self.page(request, page.template, title=title, found=found, of="page")
+            await self.live(chosen.scope).fresh()
+            return self.page(request, chosen, page.template, title=title, found=found, of="page")
 
         return answer
 
     async def events(self, request: Request) -> Response:
         """The stream of a page that is open."""
-        if self.live.viewers >= MOST_VIEWERS:
+        if sum(one.viewers for one in self.lives.values()) >= MOST_VIEWERS:
             return Response("Too many look on.\n", 503)
         visitor: Visitor = request.scope[VISITOR]
+        live = self.live((await self.chosen(request)).scope)
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
         return StreamingResponse(
-            self.live.events(request.query_params.get("of", ""), visitor.rights, since), media_type="text/event-stream"
+            live.events(request.query_params.get("of", ""), visitor.rights, since), media_type="text/event-stream"
         )
 
     async def icon(self, request: Request) -> Response:
@@ -132,26 +171,45 @@ class PageSite:
         count = count if count.isdigit() and len(count) < 4 else ""  # noqa: PLR2004 - what fits
         return Response(draw("icon.svg", count="" if count == "0" else count), media_type="image/svg+xml")
 
-    def page(self, request: Request, template: str, **values: Any) -> Response:
+    async def act(self, request: Request) -> Response:
+        """Do what a button asks for."""
+        chosen = await self.chosen(request)
+        allowed = (chosen.limit,) if chosen.limit else chosen.projects
+        return await self.acts.respond(request, allowed, limited=bool(chosen.limit))
+
+    def page(self, request: Request, chosen: Chosen, template: str, **values: Any) -> Response:
         """A whole page: what every one has, and its own values."""
         visitor: Visitor = request.scope[VISITOR]
-        view = self.live.view
-        return HTMLResponse(
+        live = self.live(chosen.scope)
+        view = live.view
+        answer = HTMLResponse(
             draw(
                 template,
                 nav=NAV,
                 shown_keys=KEYS,
                 path=request.url.path,
-                at=self.live.at,
+                at=live.at,
                 csrf=visitor.csrf,
                 steers=visitor.steers,
-                project=self.project,
+                project=chosen.scope,
+                projects=chosen.projects,
                 program=self.settings.program,
                 waiting=view.totals["needs you"] if view else 0,
                 results=as_values(self.acts.result(request.query_params.get("result", ""))),
                 **{"of": "", **values},
             )
         )
+        if chosen.projects and "project" in request.query_params:
+            answer.set_cookie(
+                self.choice,
+                chosen.scope or ALL,
+                max_age=COOKIE_SECONDS,
+                httponly=True,
+                samesite="lax",
+                secure=self.secure,
+                path="/",
+            )
+        return answer
 
     async def read(self, reading: Callable[[App], Any]) -> Any:
         """Read rows in a thread of its own; a database belongs to the thread that opened it."""
@@ -199,105 +257,11 @@ def page_app(settings: Settings, listener: Listener, *, project: str = "", clock
     async def life(app: Starlette) -> AsyncIterator[None]:
         del app
         yield
-        site.live.close()
+        for live in site.lives.values():
+            live.close()
 
     log = os.path.join(settings.home, "pages", "fault.txt")
     inner = Starlette(
         routes=site.routes(), lifespan=life, exception_handlers={HandoffError: site.on_error, 404: site.not_found}
     )
     return PageGuard(inner, access=site.access, names=place.every_name, refuse=site.refuse, log=log)
-
-
-# --- buttons -----------------------------------------------------------------------------------------------------
-
-
-_KEPT = 100
-_LONGEST = 4000
-
-
-ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "yes": ("answer", ("yes",), "reason"),
-    "no": ("answer", ("no",), "reason"),
-    "edit": ("answer", ("edit",), "text"),
-    "say": ("answer", (), ""),
-    "retry": ("retry", (), ""),
-    "cancel": ("cancel", (), "reason"),
-    "pause": ("pause", (), ""),
-    "resume": ("resume", (), ""),
-    "agent": ("agent retry", (), ""),
-    "seen": ("incident seen", (), ""),
-}
-"""Each button: its act, the words after the address, and the option that takes the text of the form."""
-COMMENT, AGAIN = "comment", "again"
-NEEDS_TEXT = {
-    COMMENT: "Say what the next session is to mind.",
-    "no": "Say why: the next session reads it.",
-    "edit": "The text is empty: nothing was answered.",
-    "say": "The answer is empty: nothing was answered.",
-}
-HURTS = ("cancel",)
-"""What asks once more: its form has a box to tick."""
-
-
-class Acts:
-    """Runs what buttons ask for, and remembers for a while what came of it."""
-
-    def __init__(self, settings: Settings, *, project: str) -> None:
-        self._settings, self._project = settings, project
-        self._results: OrderedDict[str, list[ActResult]] = OrderedDict()
-
-    def result(self, name: str) -> list[ActResult]:
-        return self._results.get(name, [])
-
-    async def respond(self, request: Request) -> Response:
-        """Do it; a script is told at once, a browser without one is sent back to where it was."""
-        fields: list[tuple[str, str]] = request.scope[FORM]
-        form = dict(fields)
-        addresses = [value for name, value in fields if name == "of"]
-        try:
-            asked = [self._act(form, address) for address in addresses]
-            results = [await on_thread(perform_apart, self._settings, act) for act in asked]
-        except UserError as error:
-            results = [ActResult("", 2, error.message)]
-        if request.headers.get("accept", "").startswith("application/json"):
-            said = [{"command": one.command, "code": one.code, "text": _short(one)} for one in results]
-            return JSONResponse({"results": said})
-        name = secrets.token_urlsafe(8)
-        self._results[name] = results
-        while len(self._results) > _KEPT:
-            self._results.popitem(last=False)
-        back = form.get("back", "/")
-        back = back.partition("?")[0] if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
-        return RedirectResponse(f"{back}?result={name}", 303)
-
-    def _act(self, form: dict[str, str], address: str) -> Act:
-        act, text = form.get("act", ""), form.get("text", "").replace("\r\n", "\n").strip()
-        project, _, name = address.partition("/")
-        if (
-            act not in (*ACTS, COMMENT, AGAIN)
-            or not name
-            or name.startswith("-")
-            or (self._project and project not in ("", self._project))
-        ):
-            raise UserError("This page knows no such button.")
-        if act in NEEDS_TEXT and not text:
-            raise UserError(NEEDS_TEXT[act])
-        if act in HURTS and form.get("sure") != "yes":
-            raise UserError("Tick the box if you mean it: nothing was changed.")
-        if act == COMMENT:
-            return Act("task comment", (name, form.get("place", ""), text), {"quote": form.get("quote", "")}, project)
-        if act == AGAIN:
-            given = {name: form.get(name, "").strip() for name in ("agent", "model")} | {"note": text}
-            return Act("retry", (name,), {name: value for name, value in given.items() if value}, project)
-        verb, words, option = ACTS[act]
-        words = (text,) if act == "say" else words
-        return Act(verb, (name, *words), {option: text} if option and text else {}, project)
-
-
-def _short(one: ActResult) -> str:
-    return one.text.strip()[:_LONGEST] or "Done."
-
-
-def as_values(results: list[ActResult]) -> list[dict[str, Any]]:
-    """For a template."""
-    return [{"command": one.command, "good": one.code == 0, "text": _short(one)} for one in results]

@@ -31,6 +31,7 @@ KEYS = (
     ("n", "the next that needs you"),
     ("a", "answer what is chosen"),
     ("r", "let it try again"),
+    ("A", "add a task"),
     ("d", "what it has changed"),
     ("c", "copy its command"),
     ("/", "filter or search; esc shows all again"),
@@ -45,8 +46,10 @@ KEYS = (
 class Asked(Record):
     """What a request asks for: of which project, by which words of its path and its query."""
 
+    limit: str
+    """The project whose things alone may be seen; empty for all."""
     scope: str
-    """The project this page is of; empty for all."""
+    """The project whose lists are shown; empty for all."""
     path: Mapping[str, str]
     query: Mapping[str, str]
 
@@ -54,8 +57,8 @@ class Asked(Record):
     def project(self) -> str:
         """The project an address names, if this page shows it."""
         named = self.path.get("project", self.scope)
-        if self.scope and named != self.scope:
-            raise UserError(f"This page is of the project '{self.scope}'.", f"handoff page --project {named}")
+        if self.limit and named != self.limit:
+            raise UserError(f"This page is of the project '{self.limit}'.", f"handoff page --project {named}")
         return named
 
     def word(self, name: str) -> str:

@@ -23,6 +23,8 @@ class BoardLine(Record):
 
     item: OverviewItem
     path: str
+    label: str
+    """Its name without the project, which stands beside it where several are shown."""
     after: tuple[str, ...]
     words: str
     """What it is about; of one that runs, what its agent said last."""
@@ -77,4 +79,6 @@ def _line(app: App, item: OverviewItem, project: str) -> BoardLine:
     words = item.words
     if item.section == overview.RUNNING and not words:
         words = last_words(app, project=item.project, session=item.session, agent=item.agent)
-    return BoardLine(item, f"{item.project}/{label}" if item.key else "", after, words)
+    return BoardLine(
+        item=item, path=f"{item.project}/{label}" if item.key else "", label=label, after=after, words=words
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.clients import review
-from handoff.engine.features.overview import INCIDENT, LANDED, NEEDS, NEXT, RUNNING
+from handoff.engine.features.overview import INCIDENT, LANDED, NEEDS, NEXT, PAUSED, RUNNING
 from handoff.engine.workspaces.transcripts import LastWords
 from handoff.surfaces.vocabulary import LOOKS, bar_counts, fold
 
@@ -42,13 +42,15 @@ class NowCard(Record):
     id: str
     look: str
     names: tuple[tuple[str, str], ...]
-    """Each address and its path below /task/, empty where it is no task."""
+    """Each name and its path below /task/, empty where it is no task."""
     at: float
     words: str
     command: str
     of: tuple[str, ...]
     """What a button acts on: the project, a slash, and the name its command takes."""
     acts: tuple[str, ...] = ()
+    project: str = ""
+    """Where several are shown."""
     agent: str = ""
     attempt: int = 1
     attempts: int = 0
@@ -88,6 +90,8 @@ class NowView(Record):
     supervisors: int
     spent: float
     allowed: float
+    paused: bool
+    """Whether nothing of it is taken: the project is stopped, or everything."""
 
     @property
     def now(self) -> float:
@@ -130,6 +134,7 @@ class NowReader:
             supervisors=feed.facts.supervisors,
             spent=round(feed.spent, 2),
             allowed=feed.allowed,
+            paused=any(one.scope == "all" or (one.scope == "project" and feed.project) for one in feed.facts.stops),
         )
 
     def _said(self, item: OverviewItem) -> str:
@@ -144,7 +149,8 @@ class NowReader:
         return NowCard(
             id=f"c-{item.key}" if item.key else f"c-{item.look}-{item.address}".replace("/", "-").replace(" ", "-"),
             look=item.look,
-            names=((item.address, f"{item.project}/{label}" if item.key else ""),),
+            names=((label, f"{item.project}/{label}" if item.key else ""),),
+            project="" if self._feed.project else item.project,
             at=item.at,
             words=words,
             command=item.command,
@@ -165,8 +171,12 @@ class NowReader:
             reviewed = self._review(first.key, gate)
             return card._replace(gate=reviewed, acts=("yes", "no", *(("edit",) if reviewed.subject else ())))
         if first.look == "blocked" or (first.look == "held" and first.key):
-            names = tuple(self._card(item, "").names[0] for item in group)
-            return card._replace(names=names, acts=("retry", "cancel"), of=self._retried(group))
+            if len(group) > 1:  # perhaps of several projects
+                names = tuple((item.address, self._card(item, "").names[0][1]) for item in group)
+                card = card._replace(names=names, project="")
+            return card._replace(acts=("retry", "cancel"), of=self._meant(group, "retry"))
+        if first.look == PAUSED:
+            return card._replace(acts=("resume",), of=self._meant(group, "resume"))
         if first.look == "held":
             return card._replace(acts=("agent",), of=(f"/{first.address}",))
         if first.look == INCIDENT:
@@ -174,13 +184,13 @@ class NowReader:
             return card._replace(acts=("seen",), of=(f"/{first.address}",), fix=fix)
         return card
 
-    def _retried(self, group: Sequence[OverviewItem]) -> tuple[str, ...]:
-        """What is tried again: of a phase the flow it belongs to, as its command says."""
+    def _meant(self, group: Sequence[OverviewItem], verb: str) -> tuple[str, ...]:
+        """What goes on, as its command says: of a phase the flow it belongs to, of a project nothing more."""
         found = []
         for item in group:
-            words = item.command.split()
-            name = words[words.index("retry") + 1] if "retry" in words else self._label(item)
-            found.append(f"{item.project}/{name}")
+            words = [*item.command.split(), ""]
+            name = words[words.index(verb) + 1] if verb in words else self._label(item)
+            found.append(f"{item.project}/{'' if name.startswith('--') else name}")
         return tuple(dict.fromkeys(found))
 
     def _review(self, task: int, gate: Gate) -> GateReview:

@@ -8,6 +8,7 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
 from handoff.engine.features import pulse
+from handoff.engine.sessions import stopping
 from handoff.engine.workspaces import transcripts
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class SessionPage(Record):
     ending: str
     """Whether it runs no more though nobody has concluded it: see pulse."""
     elsewhere: bool
+    unstoppable: str
+    """Why it cannot be stopped from here; empty where it can."""
     now: float
 
     @property
@@ -55,6 +58,7 @@ def read(app: App, *, project: str, id: str) -> SessionPage:
         ending="" if known.ended_at is not None else pulse.ending_of(app, project=known.project, session=known.id),
         said=tuple((kind, words) for kind, _, words in (line.partition(": ") for line in lines[-_LINES:])),
         cut=len(lines) > _LINES,
+        unstoppable=obstacle.message if (obstacle := stopping.why_not(app, known)) else "",
         elsewhere=bool(known.host) and known.host != app.settings.host,
         now=app.clock.now(),
     )

@@ -41,6 +41,7 @@ const acts = {
     field?.focus();
     field?.select();
   },
+  A: () => location.assign("/#add"),
   "?": () => help.showModal(),
   Enter: () => {
     if (chosen() === document.activeElement) chosen()?.querySelector("a[href]")?.click();
@@ -67,7 +68,9 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("click", (event) => {
+  if (event.target.closest("#add > summary")) setTimeout(() => document.getElementById("add-text").focus());
   if (event.target.closest("button.keys")) help.showModal();
 });
 
 if (location.hash === "#q") acts["/"]();
+if (location.hash === "#add") document.querySelector("#add > summary")?.click();

@@ -144,7 +144,7 @@ function lost(since) {
 
 function follow() {
   if (!body.dataset.of || document.hidden || source) return;
-  source = new EventSource(`/events?of=${body.dataset.of}&since=${encodeURIComponent(at)}`);
+  source = new EventSource(`/events?of=${body.dataset.of}&project=${encodeURIComponent(body.dataset.project)}&since=${encodeURIComponent(at)}`);
   source.addEventListener("open", alive);
   source.addEventListener("error", () => {
     lost(new Date());
@@ -276,7 +276,7 @@ document.addEventListener("submit", async (event) => {
   } catch {
     show([{ code: 1, command: "", text: "The relay's page does not answer. Is it still running?" }]);
   } finally {
-    for (const one of buttons) one.disabled = false;
+    for (const one of buttons) one.disabled = one.dataset.grey !== undefined;
     sent.delete(form);
     for (const node of [...late].filter((one) => one.contains(form))) {
       late.delete(node);

@@ -16,7 +16,7 @@ from handoff.engine import acts
 from handoff.engine.features import pulse
 from handoff.engine.home import find_project
 from handoff.engine.safety import incidents
-from handoff.engine.sessions import placement, requests, stopping
+from handoff.engine.sessions import placement, requests
 from handoff.engine.sessions import start as session_start
 from handoff.engine.tasks import current
 from handoff.engine.workspaces import transcripts
@@ -69,7 +69,8 @@ def _session_arguments(parser: Parser) -> None:
     )
     stop.add_argument("session", metavar="SESSION", help="which session")
     flag(stop, "--hold", "keep its task for a person: no agent starts it until you claim it or give it back")
-    option(stop, "--reason TEXT", "why, for the journal", stopping.STOPPED)
+    option(stop, "--reason TEXT", "why, for the journal")
+    project_option(stop)
     say = parser.verb(
         "say",
         "say something to a session that runs",
@@ -247,19 +248,7 @@ def _tell(ctx: Context, concluded: ConcludedSession) -> int:
 
 
 def _stop(ctx: Context, arguments: Namespace) -> int:
-    found = stopping.stop(ctx.app, session=arguments.session, reason=arguments.reason, hold=arguments.hold)
-    task, program = found.task, ctx.settings.program
-    state = task.state if task is not None else ""
-    ctx.out.data({"session": found.session, "stopped": found.ran, "concluded": found.concluded, "state": state})
-    ctx.out.line(f"Session {found.session} has ended." if found.ran else f"Session {found.session} was over already.")
-    if task is not None and not found.concluded:
-        ctx.out.line(f"What it made of '{task.label}' is still being judged: {program} show {task.label}")
-    elif task is not None and arguments.hold and state == "ready":
-        ctx.out.line(f"Task '{task.label}' is kept for you. Take it: {program} task claim {task.label}")
-        ctx.out.line(f"Give it back to the agents: {program} retry {task.label}")
-    elif task is not None:
-        ctx.out.line(f"Task '{task.label}' is {state}.")
-    return 0
+    return ctx.out.done(acts.stop(ctx.app, **pick(arguments, "session reason hold project")))
 
 
 def _say(ctx: Context, arguments: Namespace) -> int:

@@ -13,6 +13,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions.expenses import cost_words
 from handoff.board.tasks import batches as rows
 from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER
+from handoff.engine.acts.landing import request_done
 from handoff.engine.app import App
 from handoff.engine.home import find_project
 from handoff.engine.supervisor import process
@@ -26,7 +27,6 @@ from handoff.engine.tasks.splitting import verdict as verdicts
 from handoff.engine.tasks.splitting.verify import verify
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option, optional_word, project_option
 from handoff.surfaces.cli.commands.board.board import can_show, made
-from handoff.surfaces.cli.commands.git.landing import tell_request
 from handoff.surfaces.cli.commands.tasks.board import chosen_project
 from handoff.surfaces.cli.commands.tasks.dump import open_batch
 
@@ -275,7 +275,7 @@ def ask_for(ctx: Context, batch: Batch) -> int:
         title=batch.rationale.partition("\n")[0].strip() or f"Batch {batch.id}",
         body=f"{body}\n## Commits\n\n{series}",
     )
-    return tell_request(ctx, opened)
+    return ctx.out.done(request_done(opened), data=False)
 
 
 # --- Staying with a batch: the board on a terminal, plain lines elsewhere, and at the end the verdict and its exit code

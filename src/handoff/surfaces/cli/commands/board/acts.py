@@ -9,7 +9,7 @@ import tempfile
 from handoff.base.clock import stamp, time_of_day
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.acts import Act
+from handoff.engine.acts.act import Act
 from handoff.engine.clients import review
 from handoff.engine.features.overview import RUNNING
 from handoff.engine.safety.snapshots import open_snapshot_store

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   handoff page --open               open it in your browser
   handoff page --read-only          a link for somebody who may look and not steer
+  handoff page --project shop       a link that opens this project alone
   handoff page --host 0.0.0.0 --name box.local --certificate cert.pem --key key.pem    for your phone
 
 A link lets one browser in, once, within an hour. While `handoff work` runs here the page is there already: then this prints a
@@ -61,10 +62,12 @@ def _page(ctx: Context, arguments: argparse.Namespace) -> int:
 def _tell(ctx: Context, url: str, arguments: argparse.Namespace, project: str) -> None:
     from handoff.surfaces.page import access
 
-    rights = access.READ if arguments.read_only else access.STEER
+    # A project that was named is all that its link opens: it may be for somebody else.
+    rights = access.READ if arguments.read_only else access.STEER if arguments.project else access.OWN
     link = access.link(url, access.make_link(ctx.app, project=project, rights=rights))
     plain = access.by_address(link)
-    ctx.out.data({"url": url, "link": link, "by_address": plain, "rights": rights})
+    told = access.READ if arguments.read_only else access.STEER
+    ctx.out.data({"url": url, "link": link, "by_address": plain, "rights": told})
     ctx.out.line(f"{'To look on' if arguments.read_only else 'The page'}: {link}", "strong")
     ctx.out.note("The link opens once, within an hour, in one browser.")
     if plain != link:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from handoff.engine.acts import Act
+    from handoff.engine.acts.act import Act
     from handoff.engine.features.overview import BatchProgress
     from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState
 

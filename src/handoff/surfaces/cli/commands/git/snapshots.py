@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
-from handoff.engine import acts
+from handoff.engine.acts import landing as acts
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick
+from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     import argparse
@@ -174,6 +174,7 @@ def _undo_arguments(parser: Parser) -> None:
     option(parser, "--session NAME", "take back all this session did since it started")
     flag(parser, "--list", "say what can be taken back here, and change nothing")
     flag(parser, "--dry-run", "say what would change, and change nothing")
+    project_option(parser)
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -181,7 +182,7 @@ def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         return _operations(ctx, undo.operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))
-    return ctx.out.done(acts.undo(ctx.app, **pick(arguments, "operation session dry_run")))
+    return ctx.out.done(acts.undo(ctx.app, **pick(arguments, "operation session dry_run project")))
 
 
 def _operations(ctx: Context, found: list[Operation]) -> int:

@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.home import find_project
 from handoff.engine.supervisor import process, service, tabs
-from handoff.surfaces.cli.command import Command, flag, option
+from handoff.surfaces.cli.command import Command, flag, option, pick
 from handoff.surfaces.cli.commands.board.board import made
 
 if TYPE_CHECKING:
@@ -95,13 +95,18 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.until and arguments.all_projects:
         raise UsageError("--until names a batch of one project.", "Leave out --all-projects.")
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
-    if not arguments.detach:
-        _announce(ctx, arguments, project)
+    if arguments.detach:
+        from handoff.engine import acts
+
+        _warn_of_listeners(ctx)
+        asked = pick(arguments, "agent labels in_checkout until until_done drain")
+        return ctx.out.done(acts.work(ctx.app, *arguments.words, limit=arguments.max, **asked, project=project))
+    _announce(ctx, arguments, project)
     worker_settings = worker_settings_of(
         ctx, arguments, project=project, until=arguments.until, until_done=arguments.until_done
     )
     _warn_of_listeners(ctx)
-    return _detach(ctx, arguments, worker_settings) if arguments.detach else _run(ctx, arguments, worker_settings)
+    return _run(ctx, arguments, worker_settings)
 
 
 def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
@@ -142,20 +147,6 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
         last = work(teller(ctx), process.leave_on_signals, ctx.app)
     teller(ctx)(last)
     process.end(int(arguments.until_done and process.is_stuck(ctx.app, worker_settings.project)))
-
-
-def _detach(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> int:
-    from handoff.engine.supervisor import process
-
-    started = process.detach(
-        ctx.app, worker_settings, limit=arguments.max, drain=arguments.drain, until=arguments.until
-    )
-    ctx.out.data({"pid": started.pid, "supervisor": started.id, "log": started.log})
-    scope = f"project {worker_settings.project}" if worker_settings.project else "every project of this machine"
-    ctx.out.line(f"Supervisor {started.id} works in the background for {scope}.", "good")
-    ctx.out.line(f"  log: {started.log}")
-    ctx.out.line(f"Stop it with: {ctx.settings.program} work --stop")
-    return 0
 
 
 def _stop(ctx: Context, *, drain: bool) -> int:

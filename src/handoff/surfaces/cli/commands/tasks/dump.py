@@ -39,6 +39,7 @@ EXAMPLES = """examples:
 
 ADD_EXAMPLES = """examples:
   handoff task add login-form 'Build the login form.' --owns src/login/ --check 'make test'
+  handoff task add 'fix the login test'     its first words name it
   handoff task add login-api - --after login-form < brief.md
   handoff task add --from-step      the step the feature stands at; ticked when its check is green
 """
@@ -107,10 +108,13 @@ def _add_arguments(parser: Parser) -> None:
 def _add(ctx: Context, arguments: argparse.Namespace) -> None:
     if not arguments.task and not arguments.from_step:
         raise UsageError("Say which task: ID.", f"See: {ctx.settings.program} task add --help")
+    arguments.batch_fan_in = False
+    project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
+    if not arguments.brief and len(arguments.task.split()) > 1:
+        arguments.brief, arguments.task = arguments.task, create.new_id(ctx.app, project.name, arguments.task)
     if not arguments.brief and not arguments.from_step:
         raise UsageError("Say what the session must do: TEXT.", "'-' reads it from standard input.")
-    arguments.batch_fan_in = False
-    _write(ctx, arguments, create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace))
+    _write(ctx, arguments, project)
 
 
 def _dump(ctx: Context, arguments: argparse.Namespace) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 from handoff.agents import catalog
 from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.events.incidents import Incident
@@ -16,59 +14,28 @@ from handoff.board.tasks import states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import BLOCKED, Flow
 from handoff.board.tasks.tasks import Task
+from handoff.engine.acts.act import Act, ActDone
+from handoff.engine.acts.landing import land, undo
 from handoff.engine.fanout import stop_files, views
 from handoff.engine.flows import admin as flow_admin
 from handoff.engine.flows.flows import look
 from handoff.engine.home import find_project, home_config
 from handoff.engine.safety import incidents
-from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.sessions import saying, stopping
+from handoff.engine.supervisor import process
 from handoff.engine.supervisor.process import is_served
-from handoff.engine.tasks import admin, batches, current, report
-from handoff.engine.workspaces import undo as undoing
+from handoff.engine.tasks import admin, batches, create, current, report
+from handoff.engine.workspaces import projects
+from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import RestoreReport
 
 _ANSWERED = {"yes": "Approved", "no": "Rejected", "edit": "Approved with your text", "": "Answered"}
 FLOW_STYLES = {"done": "good", "blocked": "bad", "gated": "warn", "paused": "warn", "cancelled": "dim"}
-_SHOWN_PATHS = 40
-
-
-class ActDone(Record):
-    """What came of an act: lines for a person, facts for a program."""
-
-    text: str
-    facts: dict[str, Any]
-    style: str = ""
-    hint: str = ""
-    """Lines that say what comes next."""
-    tasks: tuple[Task, ...] = ()
-    notes: tuple[str, ...] = ()
-    ok: bool = True
-    """False where the flow is stuck all the same: its command ends with 1."""
-
-
-class Act(Record):
-    """An act that a button, a key or a request asks for, in the words of its command."""
-
-    verb: str
-    words: tuple[str, ...] = ()
-    options: Mapping[str, Any] = {}
-    project: str = ""
-
-    def line(self, program: str) -> str:
-        """The command line that does the same."""
-        given = {f"--{name.replace('_', '-')}": value for name, value in self.options.items() if value}
-        named = [name if value is True else f"{name}={value}" for name, value in given.items()]
-        named += ["--project", self.project] if self.project else []
-        dashed = any(word.startswith("-") for word in self.words)
-        rest = [*named, "--", *self.words] if dashed else [*self.words, *named]
-        return shlex.join([program, *self.verb.split(), *rest])
 
 
 def perform(app: App, act: Act) -> ActDone:
@@ -419,52 +386,90 @@ def say(app: App, session: str, text: str, *, now: bool = False, project: str = 
     return ActDone(text=words, hint=hint, facts=facts, style="good", tasks=(task,))
 
 
-# --- undo ----------------------------------------------------------------------------------------------------------
+# --- add, work, stop -----------------------------------------------------------------------------------------------
 
 
-def undo(app: App, operation: str = "", *, session: str = "", dry_run: bool = False) -> ActDone:
-    """Take back the newest operation of this checkout, the one an id means, or all a session did."""
-    store = open_snapshot_store(app)
-    if session:
-        report = undoing.undo_session(app, snapshot_store=store, session=session, dry_run=dry_run)
-        return restore_done(report, dry_run=dry_run)
-    chosen = undoing.choose_operation(app, snapshot_store=store, name=operation)
-    done = undoing.undo(app, snapshot_store=store, operation=chosen, dry_run=dry_run)
-    if done.report:
-        return restore_done(done.report, dry_run=dry_run)
-    named = {"kind": chosen.kind, "id": chosen.id, "what": chosen.what}
-    facts = {"operation": named, "dry_run": dry_run, "lines": done.lines}
-    return ActDone(text="\n".join(done.lines), facts=facts)
-
-
-def restore_done(report: RestoreReport, *, dry_run: bool) -> ActDone:
-    """What a restore changed or would change."""
-    words = {"add": "bring back", "change": "change", "delete": "delete", "mode": "set rights"}
-    lines = [f"  {words[one.kind]:<10} {on_one_line(one.path)}" for one in report.changes[:_SHOWN_PATHS]]
-    if len(report.changes) > _SHOWN_PATHS:
-        lines.append(f"  … and {len(report.changes) - _SHOWN_PATHS} more")
-    lines += [f"  {note}" for note in report.notes]
-    rights = sum(change.kind == "mode" for change in report.changes)
-    count = len(report.changes) - rights
-    files = f"{count} file{'' if count == 1 else 's'}" + (f" and the rights of {rights} more" if rights else "")
-    lines.append(f"{'Would restore' if dry_run else 'Restored'} {files} of {report.snapshot.short} in {report.target}.")
+def add(app: App, brief: str, *, agent: str = "", check: str = "", landing: str = "", project: str = "") -> ActDone:
+    """Write a task down in one sentence; its first words name it."""
+    if len(brief.split()) < 2:  # noqa: PLR2004 - a word alone is an id
+        raise UsageError("Say in a sentence what is to be done.", "For example: fix the login test")
+    place = create.project_of_caller(app, name=project, workspace=projects.checkout(app, project) if project else "")
+    if agent:
+        config = home_config(app)
+        catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+    name = create.new_id(app, place.name, brief)
+    request = create.Request(task=name, brief=brief, agent=agent, check=check, landing=landing)
+    task = create.write_down(app, place, request)
+    stops = stop_files.read_files(app, task.project) if create.may_be_stopped(app, place) else []
     return ActDone(
-        text="\n".join(lines),
-        hint=f"Take it back with: handoff undo {report.before.short}" if report.before else "",
-        facts={
-            "snapshot": report.snapshot.shown(),
-            "target": report.target,
-            "dry_run": dry_run,
-            "changes": [{"kind": change.kind, "path": change.path} for change in report.changes],
-            "notes": list(report.notes),
-            "before": report.before.shown() if report.before else None,
-        },
+        text=f"Task {task.label} of project {task.project} is {task.state}.",
+        facts=task.shown(),
+        style="good",
+        hint="\n".join(f"It is kept, but {one.words} is stopped. Go on: {one.way_back}" for one in stops),
+        tasks=(task,),
     )
+
+
+def work(
+    app: App,
+    *words: str,
+    agent: Sequence[str] | str,
+    limit: int = 0,
+    labels: str = "",
+    in_checkout: bool = False,
+    until: str = "",
+    until_done: bool = False,
+    drain: bool = False,
+    detach: bool = True,
+    all_projects: bool = False,
+    project: str = "",
+) -> ActDone:
+    """Let a supervisor work in the background: for a project, or for all of them."""
+    del detach, all_projects  # the words of the command for what this does
+    agents = [agent] if isinstance(agent, str) else agent
+    settings = process.worker_settings(
+        app,
+        agents=agents,
+        words=words,
+        labels=labels,
+        project=project,
+        in_checkout=in_checkout,
+        until=until,
+        until_done=until_done,
+    )
+    started = process.detach(app, settings, limit=limit, drain=drain, until=until)
+    scope = f"project {project}" if project else "every project of this machine"
+    return ActDone(
+        text=f"Supervisor {started.id} works in the background for {scope}.",
+        facts={"pid": started.pid, "supervisor": started.id, "log": started.log},
+        style="good",
+        hint=f"  log: {started.log}\nStop it with: {app.settings.program} work --stop",
+    )
+
+
+def stop(app: App, session: str, *, reason: str = "", hold: bool = False, project: str = "") -> ActDone:
+    """End a session and see what comes of its task; that uses up no attempt."""
+    if project and known_session(app, session)[0].project != project:
+        raise UserError(f"There is no session '{session}' in project {project}.", "All of them: handoff session list")
+    found = stopping.stop(app, session=session, reason=reason or stopping.STOPPED, hold=hold)
+    task, program = found.task, app.settings.program
+    state = task.state if task is not None else ""
+    lines = [f"Session {found.session} has ended." if found.ran else f"Session {found.session} was over already."]
+    if task is not None and not found.concluded:
+        lines.append(f"What it made of '{task.label}' is still being judged: {program} show {task.label}")
+    elif task is not None and hold and state == "ready":
+        lines.append(f"Task '{task.label}' is kept for you. Take it: {program} task claim {task.label}")
+        lines.append(f"Give it back to the agents: {program} retry {task.label}")
+    elif task is not None:
+        lines.append(f"Task '{task.label}' is {state}.")
+    facts = {"session": found.session, "stopped": found.ran, "concluded": found.concluded, "state": state}
+    return ActDone(text="\n".join(lines), facts=facts, tasks=(task,) if task is not None else ())
 
 
 _VERBS: dict[str, Callable[..., ActDone]] = {
     "answer": answer,
     "retry": retry,
+    "task add": add,
     "task edit": edit,
     "cancel": cancel,
     "pause": pause,
@@ -474,6 +479,9 @@ _VERBS: dict[str, Callable[..., ActDone]] = {
     "incident seen": seen,
     "agent retry": retry_agent,
     "session say": say,
+    "session stop": stop,
+    "work": work,
+    "land": land,
     "undo": undo,
 }
 """What `perform` knows, by the words of its command."""
