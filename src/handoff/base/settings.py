@@ -260,6 +260,11 @@ HOME_KEYS: dict[str, Key] = {
     "notify": Key(
         "table", "channels by name that are told what happens: see `handoff help docs/howto/notifications.md`", {}
     ),
+    "bell": Key(
+        "yes-or-no",
+        "whether `do`, `work` and the board ring your terminal and show a notice when something needs you or all is done",
+        True,
+    ),
     "landing": Key(
         "text",
         "what becomes of finished, green work: auto (it lands), review (you see it first), branch (it stays on its own branch)",

@@ -31,6 +31,8 @@ def ground(tmp_path_factory):
     made.garden, made.there = Cli(other.path, **made.environment), other
     made.cli("task", "add", "mail", "Send the mail.")
     made.garden("task", "add", "roses", "Water the roses.")
+    made.cli("task", "add", "byhand", "Do it yourself.")
+    made.cli("task", "claim", "byhand", "--session", "person-1")
     made.serve()
     yield made
     made.close()
@@ -38,6 +40,10 @@ def ground(tmp_path_factory):
 
 def _tasks(cli: Cli) -> dict[str, dict]:
     return {one["task"]: one for one in cli("task", "list", "--all", "--json").json["tasks"]}
+
+
+def _task(cli: Cli, name: str) -> dict:
+    return cli("show", name, "--json").json
 
 
 def _said(browser, page, words: str, kind: str = "good") -> str:
@@ -64,7 +70,7 @@ def test_a_task_is_added_by_keys_alone_on_a_phone(ground, browser):
     page.keyboard.press("Enter")
     line = _said(browser, page, "Task fix-the-cart-test of project shop is ready.")
     browser.see(page, "#next >> text=fix-the-cart-test")
-    found = _tasks(ground.cli)["fix-the-cart-test"]
+    found = _task(ground.cli, "fix-the-cart-test")
     assert found["agent"] == "scripted"
     assert "pytest" in found["check"]
     assert shlex.split(line)[1:5] == ["task", "add", "fix the cart test", "--agent=scripted"]
@@ -94,7 +100,7 @@ def test_a_command_to_run_never_comes_by_a_form(ground):
     csrf = re.search(r'name="csrf" content="([0-9a-f]+)"', ground.ask("GET", "/", cookie=cookie).text).group(1)
     form = {"csrf": csrf, "act": "add", "of": "shop/", "text": "sweep the floor", "check": "touch /tmp/never"}
     assert ground.ask("POST", "/act", form, cookie=cookie).status == 303
-    assert _tasks(ground.cli)["sweep-the-floor"]["check"] == ""
+    assert _task(ground.cli, "sweep-the-floor")["check"] == ""
 
 
 def test_the_switch_chooses_the_project_of_every_list_and_names_it_where_all_are_shown(ground, browser):
@@ -124,7 +130,7 @@ def test_the_switch_chooses_the_project_of_every_list_and_names_it_where_all_are
     page.select_option("#add-of", f"{GARDEN}/")
     page.click("#add-form button")
     _said(browser, page, f"Task rake-the-leaves of project {GARDEN} is ready.")
-    assert _tasks(ground.garden)["rake-the-leaves"]["workspace"] == ground.there.path
+    assert _task(ground.garden, "rake-the-leaves")["workspace"] == ground.there.path
     assert page.wrong == []
 
 
@@ -157,8 +163,6 @@ def test_a_project_is_paused_and_goes_on(ground, browser):
 
 
 def test_a_button_that_cannot_work_is_grey_and_says_why(ground, browser):
-    ground.cli("task", "add", "byhand", "Do it yourself.")
-    ground.cli("task", "claim", "byhand", "--session", "person-1")
     page = browser.visit(ground)
     page.goto(f"{ground.url}/task/shop/byhand")
     browser.see(page, "button[disabled]:text-is('Stop…')")
@@ -169,11 +173,14 @@ def test_a_button_that_cannot_work_is_grey_and_says_why(ground, browser):
 
 
 @pytest.mark.slow
-def test_work_is_started_stopped_given_back_landed_and_taken_back_in_the_browser(ground, browser):
+def test_work_is_started_stopped_landed_and_taken_back_in_the_browser(ground, browser):
     """In another project than the one the page was started in."""
     go = os.path.join(ground.scripts, "go")
     ground.script(
-        "all", {"run": f"while ! test -e {go}; do sleep 0.1; done"}, {"write": "hello.txt", "text": "hello\n"}
+        "all",
+        {"run": f"while ! test -e {go}; do sleep 0.1; done"},
+        {"write": "hello.txt", "text": "hello\n"},
+        {"run": "handoff task done --summary greeted"},
     )
     script = os.path.join(ground.scripts, "all.toml")
     with open(os.path.join(ground.home, "config.toml"), "w", encoding="utf-8") as file:
@@ -200,13 +207,16 @@ def test_work_is_started_stopped_given_back_landed_and_taken_back_in_the_browser
         page.check("#task-stop input[name=hold]")
         page.click("#task-stop button:text-is('Stop it')")
         _said(browser, page, "is kept for you")
-        until(lambda: _tasks(ground.garden)["greet-the-gardener"]["state"] == "ready", "the task is free")
+        until(lambda: _task(ground.garden, "greet-the-gardener")["state"] == "ready", "the task is free")
         ground.repo.write(go, "")
-        page.goto(f"{ground.url}/")
-        page.click("#needs article:has-text('greet-the-gardener') button:text-is('Retry')")
-        until(lambda: _tasks(ground.garden)["greet-the-gardener"]["state"] == "done", "it is done")
+        ground.garden("retry", "greet-the-gardener")
+        until(lambda: _task(ground.garden, "greet-the-gardener")["state"] == "done", "it is done")
     finally:
         ground.cli("work", "--stop")
+    _land_and_take_back(ground, browser, page)
+
+
+def _land_and_take_back(ground, browser, page):
     before = ground.there.git("rev-parse", "main").strip()
     page.goto(f"{ground.url}/task/{GARDEN}/greet-the-gardener")
     page.click("button:text-is('Land')")

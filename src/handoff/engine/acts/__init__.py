@@ -394,9 +394,9 @@ def add(app: App, brief: str, *, agent: str = "", check: str = "", landing: str 
     if len(brief.split()) < 2:  # noqa: PLR2004 - a word alone is an id
         raise UsageError("Say in a sentence what is to be done.", "For example: fix the login test")
     place = create.project_of_caller(app, name=project, workspace=projects.checkout(app, project) if project else "")
-    if agent:
-        config = home_config(app)
-        catalog.adapter(agent, commands=config.values["agents"], where=config.path)
+    config = home_config(app)
+    for one in tasks.agent_names(agent):
+        catalog.adapter(one, commands=config.values["agents"], where=config.path)
     name = create.new_id(app, place.name, brief)
     request = create.Request(task=name, brief=brief, agent=agent, check=check, landing=landing)
     task = create.write_down(app, place, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from handoff.base.errors import UserError
-from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board import gates
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.clients.review import TaskReview
 
-_ID_CHARS = 32
-
 
 class DoneSentence(Record):
     """How the sessions of a sentence's task went."""
@@ -35,7 +32,7 @@ def add(app: App, request: create.Request) -> Task:
     """The task for a sentence; what it does not name is found: its id, the agent, the project's own tests."""
     project = create.project_of_caller(app)
     request = request._replace(
-        task=_new_id(app, project.name, request.brief),
+        task=create.new_id(app, project.name, request.brief),
         agent=request.agent or ",".join(project_config(project.workspace).texts("agents")) or _installed(app),
         check=request.check or whole_check.found(app, project.workspace),
     )
@@ -52,18 +49,6 @@ def _installed(app: App) -> str:
     raise UserError(
         f"Several agents are installed: {', '.join(found)}.", f"Choose one: {program} do … --agent {found[0]}"
     )
-
-
-def _new_id(app: App, project: str, brief: str) -> str:
-    """A name from the first words that no task has had."""
-    words = slug(brief.strip().partition("\n")[0])[:_ID_CHARS].rpartition("-" if len(brief) > _ID_CHARS else "\0")
-    name = (words[0] or words[2]).strip("-")
-    name = name if len(name) > 1 else "task"
-    number, found = 1, name
-    while tasks.is_known(app.database, project=project, id=found):
-        number += 1
-        found = f"{name}-{number}"
-    return found
 
 
 def until_decided(

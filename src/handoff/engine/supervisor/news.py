@@ -22,6 +22,14 @@ _LONGEST = 300
 _SHORT = 10
 
 
+_CALLING = ("waits for your answer", "blocked")
+
+
+def calls(line: str) -> bool:
+    """Whether a line of the news is one that a person is called for."""
+    return any(f": {word}: " in line for word in _CALLING)
+
+
 class News:
     """The journal from now on, for one project or for all, or for one batch: then also who begins with what.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
     from handoff.engine.acts.act import ActDone
+    from handoff.engine.app import App
     from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {
@@ -84,6 +85,13 @@ class Output:
     def raw(self, text: str) -> None:
         """Bytes as they are: prompts, scripts, documents. On a person's terminal nothing in them steers it."""
         self._send(shown(text, self.colour) if self.person else text)
+
+    def ring(self, app: App, text: str) -> None:
+        """Call the person whose terminal this is; nobody else hears it."""
+        if self.person and not self.json_wanted:
+            from handoff.engine.features.calling import call
+
+            self._send(call(app, text))
 
     def redraw(self, text: str, *, over: bool) -> None:
         """A line without its end on a person's terminal; `over` the one that stood there."""

@@ -67,6 +67,7 @@ def _do(ctx: Context, arguments: argparse.Namespace) -> int:
         return INTERRUPTED
     if task.state == states.GATED:
         return 1  # what waits was shown
+    ctx.out.ring(ctx.app, f"{task.label} is {task.state}.")
     if task.state != states.DONE:
         ctx.out.line(f"{task.label} is {task.state}: {task.reason}", "bad")
         ctx.out.line(f"Try it differently: {program} retry {task.label} --note TEXT")
@@ -94,6 +95,7 @@ def _asked(ctx: Context, task: Task, found: TaskReview, gate: Gate) -> str:
         ctx.out.line(gate.asked, "warn")
         ctx.out.line(f"Answer it: {waits}")
         return ""
+    ctx.out.ring(ctx.app, gate.asked)
     offered = ", ".join(gate.offered) or ("your answer" if gate.open_ended else "yes, or what must change")
     said = ctx.out.answer(f"{gate.asked} [{offered}]")
     if not said:

@@ -22,6 +22,7 @@ from handoff.base.clock import age, time_of_day
 from handoff.base.errors import HandoffError
 from handoff.base.process import run
 from handoff.base.record import TYPE_CHECKING
+from handoff.engine.features.calling import call
 from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
@@ -109,6 +110,7 @@ class BoardApp(App[None]):
         self.over = False
         """Set from outside when there is nothing more to stay for."""
         self._rung = len(state.feed.order[NEEDS])
+        self._left = 0
         self._named = ""
         self._on_terminal = False
 
@@ -143,11 +145,12 @@ class BoardApp(App[None]):
         state.age_message()
         if state.page is not None and state.page.again is not None:
             state.page.lines = state.page.again()
-        needs = len(state.feed.order[NEEDS])
-        if needs != self._rung:
-            if needs > self._rung:
-                self.bell()
-            self._rung = needs
+        needs, left = len(state.feed.order[NEEDS]), len(state.feed.order[RUNNING]) + len(state.feed.order[NEXT])
+        if needs > self._rung:
+            self._ring(f"{state.feed.of(NEEDS)[0].address} needs you." if needs == 1 else f"{needs} things need you.")
+        elif self._left and not left and not needs:
+            self._ring("All is done.")
+        self._rung, self._left = needs, left
         self._name_window(needs)
         self.view.redraw()
 
@@ -234,6 +237,10 @@ class BoardApp(App[None]):
 
     def _tell(self, result: ActResult, page: str = "") -> None:
         acts.tell_result(self.state, result, page)
+
+    def _ring(self, text: str) -> None:
+        if self._driver is not None and self._on_terminal:
+            self._driver.write(call(self.state.feed.app, text))
 
     def _name_window(self, needs: int) -> None:
         """The window says how many things need the person, also while another one is looked at."""

@@ -11,6 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
 from handoff.engine.home import find_project
 from handoff.engine.supervisor import process, service, tabs
+from handoff.engine.supervisor.news import calls
 from handoff.surfaces.cli.command import Command, flag, option, pick
 from handoff.surfaces.cli.commands.board.board import made
 
@@ -146,6 +147,8 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
     else:
         last = work(teller(ctx), process.leave_on_signals, ctx.app)
     teller(ctx)(last)
+    if arguments.until_done or arguments.until:
+        ctx.out.ring(ctx.app, last)
     process.end(int(arguments.until_done and process.is_stuck(ctx.app, worker_settings.project)))
 
 
@@ -282,6 +285,8 @@ def teller(ctx: Context) -> Callable[[str], None]:
             ctx.out.data({"at": stamp(ctx.app.clock.now()), "text": text})
         else:
             ctx.out.line(f"{stamp(ctx.app.clock.now())} {text}")
+            if calls(text):
+                ctx.out.ring(ctx.app, text)
 
     return line
 
