@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 USED_DAYS = 30
 
 
-def installed(app: App) -> list[str]:
+def find_installed(app: App) -> list[str]:
     """The agents whose program is on this machine, by name; nothing of them is run."""
     config = home_config(app)
     found = []

@@ -18,7 +18,7 @@ from handoff.engine.workspaces import projects
 from handoff.surfaces.page import mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
 from handoff.surfaces.page.buttons import Acts, as_values, offers
-from handoff.surfaces.page.contents import KEYS, NAV, PAGES, Asked
+from handoff.surfaces.page.contents import KEYS, NAV, PAGES, PageQuery
 from handoff.surfaces.page.drawing import HERE, draw
 from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
 from handoff.surfaces.page.live import FRAGMENTS, MOST_VIEWERS, LivePage, fragment
@@ -146,7 +146,7 @@ class PageSite:
 
         async def answer(request: Request) -> Response:
             chosen = await self.chosen(request)
-            asked = Asked(chosen.limit, chosen.scope, dict(request.path_params), dict(request.query_params))
+            asked = PageQuery(chosen.limit, chosen.scope, dict(request.path_params), dict(request.query_params))
             found = await self.read(lambda app: page.read(app, asked))
             title = getattr(found, "address", page.title)
             await self.live(chosen.scope).fresh()

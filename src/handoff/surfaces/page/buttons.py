@@ -77,7 +77,7 @@ def offers(app: App, project: str) -> Offer:
     """What there is to choose from for a task of this project, or of any."""
     try:
         check = whole_check.found(app, projects.checkout(app, project)) if project else ""
-        return Offer(tuple(agents.installed(app)), check)
+        return Offer(tuple(agents.find_installed(app)), check)
     except HandoffError:
         return Offer((), "")  # whoever adds a task is told why
 

@@ -43,7 +43,7 @@ KEYS = (
 """The keys of the board that a page has too; static/keys.js does what they say."""
 
 
-class Asked(Record):
+class PageQuery(Record):
     """What a request asks for: of which project, by which words of its path and its query."""
 
     limit: str
@@ -71,7 +71,7 @@ class SitePage(Record):
     path: str
     template: str
     title: str
-    read: Callable[[App, Asked], Any]
+    read: Callable[[App, PageQuery], Any]
 
 
 PAGES = (
