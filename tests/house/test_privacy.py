@@ -22,6 +22,7 @@ KNOWN_HOSTS = {
     "www.w3.org", "keepachangelog.com", "semver.org", "git-scm.com", "www.sqlite.org", "sqlite.org", "peps.python.org",
     "docs.python.org", "hooks.slack.com", "discord.com", "cloudevents.io", "www.standardwebhooks.com",
 }  # fmt: skip
+PICTURES = (".webp", ".png")
 RESERVED = (b"example.com", b"example.org", b"example.invalid", b"example.test", b"noreply.invalid", b"handoff.invalid")
 
 
@@ -61,7 +62,9 @@ def test_no_file_holds_an_address_or_a_secret():
     people = [
         f"{name}:{number}: {match[0].decode()}"
         for name, number, match in _found(ADDRESSES)
-        if not match[0].endswith(RESERVED) and not match[0].endswith((b".invalid", b".test", b".service", b".md"))
+        if not name.endswith(PICTURES)  # compressed: any three letters come by chance
+        and not match[0].endswith(RESERVED)
+        and not match[0].endswith((b".invalid", b".test", b".service", b".md"))
     ]
     secrets = [f"{name}:{number}" for name, number, _ in _found(SECRETS)]
     assert not people + secrets, "\n".join(people + secrets)

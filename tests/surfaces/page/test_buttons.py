@@ -162,6 +162,19 @@ def test_a_project_is_paused_and_goes_on(ground, browser):
     assert page.wrong == []
 
 
+def test_a_person_says_something_to_a_session_and_sees_how_far_it_got(ground, browser):
+    page = browser.visit(ground, viewport={"width": 390, "height": 844})
+    page.goto(f"{ground.url}/session/{SHOP}/person-1")
+    page.click("summary:text-is('Say something…')")
+    page.fill("#session-tell-text", "use the other table, <b>not</b> this one")
+    page.click("#session-tell button:text-is('Say it')")
+    _said(browser, page, "Queued for person-1")
+    browser.see(page, "#said ~ ul >> text=use the other table, <b>not</b> this one (queued)")
+    assert "use the other table" in ground.cli("show", "byhand").out
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.wrong == []
+
+
 def test_a_button_that_cannot_work_is_grey_and_says_why(ground, browser):
     page = browser.visit(ground)
     page.goto(f"{ground.url}/task/shop/byhand")

@@ -225,6 +225,11 @@ def messages(events: Sequence[Event]) -> list[SpokenWords]:
     return found
 
 
+def said_to(session: str, events: Sequence[Event]) -> list[SpokenWords]:
+    """What a person said to a session, of what happened to its task."""
+    return [one for one in messages(events) if session in (one.to, one.session)]
+
+
 def said_in(events: Sequence[Event]) -> list[str]:
     """What a person said to whoever works on a task, and what of others' work still holds for it; a person's words first."""
     return [text for _, text in _said(events)]

@@ -217,7 +217,7 @@ def get_messages(request: ApiRequest) -> Any:
     """What a person said to a session, and how far it got."""
     session = one_session(request)
     events = journal.of_task(request.app.database, key=session.task) if session.task is not None else []
-    said = [one for one in journal.messages(events) if session.id in (one.to, one.session)]
+    said = journal.said_to(session.id, events)
     shown = [{**_fields(one, "text by state session"), "at": moment(one.at)} for one in said]
     return {"session": session.id, "messages": shown}
 

@@ -43,6 +43,7 @@ ACTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "agent": ("agent retry", (), ""),
     "seen": ("incident seen", (), ""),
     "comment": ("task comment", (), ""),
+    "tell": ("session say", (), ""),
     "stop": ("session stop", (), "reason"),
     "land": ("land", (), ""),
     "undo": ("undo", (), ""),
@@ -57,6 +58,7 @@ NEEDS_TEXT = {
     "no": "Say why: the next session reads it.",
     "edit": "The text is empty: nothing was answered.",
     "say": "The answer is empty: nothing was answered.",
+    "tell": "Nothing was said: write your words first.",
     "add": "Say what is to be done: no task was written.",
 }
 HURTS = ("cancel",)
@@ -133,8 +135,9 @@ class Acts:
         options: dict[str, Any] = {option: text} if option and text else {}
         if act == "comment":
             words, options = (form.get("place", ""), text), {"quote": form.get("quote", "")}
-        elif act == "say":
+        elif act in ("say", "tell"):
             words = (text,)
+            options |= {"now": True} if act == "tell" and form.get("now") == "yes" else {}
         elif act == "add":
             words, options = (text,), self._new_task(form, project)
         elif act == "work":

@@ -6,12 +6,14 @@ from contextlib import suppress
 
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.board.tasks import tasks
 from handoff.engine.features import pulse
 from handoff.engine.sessions import stopping
 from handoff.engine.workspaces import transcripts
 
 if TYPE_CHECKING:
+    from handoff.board.events.journal import SpokenWords
     from handoff.board.sessions.sessions import Session
     from handoff.engine.app import App
 
@@ -30,6 +32,8 @@ class SessionPage(Record):
     """What it did and said, in order: the kind of each line, and its words."""
     cut: bool
     """Whether it said more before."""
+    messages: tuple[SpokenWords, ...]
+    """What a person said to it, each with how far it got."""
     ending: str
     """Whether it runs no more though nobody has concluded it: see pulse."""
     elsewhere: bool
@@ -58,6 +62,7 @@ def read(app: App, *, project: str, id: str) -> SessionPage:
         ending="" if known.ended_at is not None else pulse.ending_of(app, project=known.project, session=known.id),
         said=tuple((kind, words) for kind, _, words in (line.partition(": ") for line in lines[-_LINES:])),
         cut=len(lines) > _LINES,
+        messages=tuple(journal.said_to(known.id, journal.of_task(app.database, key=task.key) if task else [])),
         unstoppable=obstacle.message if (obstacle := stopping.why_not(app, known)) else "",
         elsewhere=bool(known.host) and known.host != app.settings.host,
         now=app.clock.now(),

@@ -256,17 +256,12 @@ def _say(ctx: Context, arguments: Namespace) -> int:
     return ctx.out.done(acts.say(ctx.app, arguments.session, text, now=arguments.now, project=arguments.project))
 
 
-def _said_to(session: str, events: list[journal.Event]) -> list[journal.SpokenWords]:
-    """What a person said to a session, of what happened to its task."""
-    return [one for one in journal.messages(events) if session in (one.to, one.session)]
-
-
 def _log(ctx: Context, arguments: Namespace) -> int:
     known, path = transcripts.known_session(ctx.app, arguments.session)
     outcome = folders.get(path, folders.OUTCOME)
     lines = transcripts.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
     key = folders.get(path, folders.FACTS).get("key", known.task)
-    said = _said_to(known.id, journal.of_task(ctx.app.database, key=key) if key else [])
+    said = journal.said_to(known.id, journal.of_task(ctx.app.database, key=key) if key else [])
     told = {"lines": lines, "folder": path, "messages": [one._asdict() for one in said]}
     ctx.out.data({"session": known.id, "agent": known.agent, "outcome": outcome, **told})
     ctx.out.lines(*lines, *(said_line(one) for one in said))
@@ -309,7 +304,7 @@ def _list(ctx: Context, arguments: Namespace) -> int:
     rows = transcripts.running(ctx.app, project=project)
     store = ctx.app.database
     said = {
-        row.id: _said_to(row.id, journal.of_task(store, key=row.task) if row.task is not None else [])
+        row.id: journal.said_to(row.id, journal.of_task(store, key=row.task) if row.task is not None else [])
         for row, _, _ in rows
     }
     ctx.out.data(
