@@ -204,7 +204,8 @@ def messages(events: Sequence[Event]) -> list[SpokenWords]:
     """What a person said among these lines, oldest first, each with how far it got."""
     found: list[SpokenWords] = []
     for event in events:
-        body, until = event.body, int(event.body.get("until", event.seq))
+        body = event.body
+        until = int(body.get("until", event.seq)) if event.kind in (HEARD, SAW) else event.seq
         if event.kind == PERSON_SAID:
             by = str(body.get("by") or event.session)
             to, text = str(body.get("to", "")), str(body.get("text", ""))

@@ -141,7 +141,8 @@ def answer(
         outcome = admin.approve(app, task, reason=reason, answer=word, by=by)
         word = ""
     elif word == "no":
-        if not (reason or text or by_code or admin.gate_of(app, task).cap):
+        found = gates.of_task(app.database, key=task.key)
+        if not (reason or text or by_code or (found is not None and found.cap)):
             raise UsageError("Say why: REASON is missing.", f"For example: {program} answer {task.label} no WHY")
         outcome = admin.reject(app, task, reason=reason or text or "no reason was given", by=by)
     else:
