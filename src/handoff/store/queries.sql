@@ -763,7 +763,7 @@ WHERE task.state = 'running' AND event.kind IN ('conflict.seen', 'conflict.gone'
 ORDER BY event.seq
 
 -- name: read_client_events
--- What was said to a client's session that holds no task; rare, and asked for only where something waits.
+-- what was said to a session of a client that holds no task
 SELECT * FROM event WHERE project = :project AND task IS NULL AND session = :session
   AND kind IN ('person.said', 'session.heard', 'session.saw')
 ORDER BY seq
