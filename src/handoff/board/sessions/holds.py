@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Store, Transaction
 
 AGENT, TASK = "agent", "task"
+HELD = "task.held"
 LONGEST_SECONDS = 3600.0
 PROBE_SECONDS = 3600.0
 """How long one session that tries for all others may take before another one tries."""
@@ -132,14 +133,14 @@ def hold_task(
         transaction, TASK, str(task.key), host, reason=reason, fix=fix, tries=tries, until=until, session=made_by
     )
     if known is None or known.reason != reason:
-        journal.append(transaction, "task.held", task=task, reason=reason, fix=fix, host=host, until=stamp(until))
+        journal.append(transaction, HELD, task=task, reason=reason, fix=fix, host=host, until=stamp(until))
     return held
 
 
 def hold_for_person(transaction: Transaction, task: Task, *, reason: str, fix: str) -> Hold:
     """A person wants a task for themselves: no host starts it until it is given back or taken."""
     held = _put(transaction, TASK, str(task.key), EVERYWHERE, reason=reason, fix=fix, tries=1, until=FOR_GOOD)
-    journal.append(transaction, "task.held", task=task, reason=reason, fix=fix, host=EVERYWHERE, until="")
+    journal.append(transaction, HELD, task=task, reason=reason, fix=fix, host=EVERYWHERE, until="")
     return held
 
 

@@ -407,7 +407,10 @@ class OverviewFeed:
             return True
         keys = {event.task for event in fresh if event.task is not None}
         slow = self.app.clock.monotonic() - self._slow_at >= SLOW_SECONDS
-        if slow or any(not event.kind.startswith(_PLAIN) for event in fresh):
+        held = {one.name for one in self.facts.holds if one.kind == holds.TASK}  # a hold comes or goes with such a line
+        if slow or any(
+            not event.kind.startswith(_PLAIN) or event.kind == holds.HELD or str(event.task) in held for event in fresh
+        ):
             self._take_facts(slow=slow)
         self._put(self.facts.item(card) for card in cards.of_keys(self.app.database, keys))
         if fresh and not slow and self.batches:

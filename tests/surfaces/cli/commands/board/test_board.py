@@ -13,6 +13,7 @@ from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.features.overview import OverviewFeed
+from handoff.engine.sessions import stopping
 from handoff.surfaces.cli.commands.board import acts, keys
 from handoff.surfaces.cli.commands.board.state import BoardState
 from handoff.surfaces.cli.commands.board.view import BoardApp
@@ -29,7 +30,7 @@ def seen(board: BoardApp) -> str:
 
 
 async def until(pilot, board: BoardApp, *texts: str) -> str:
-    for _ in range(400):
+    for _ in range(1200):
         if all(text in (shown := seen(board)) for text in texts):
             return shown
         await pilot.pause(0.05)
@@ -136,6 +137,19 @@ def test_a_question_is_answered_with_a_number_or_in_own_words(cli, repo, monkeyp
     asyncio.run(drive())
     said = {name: cli("show", name, "--json").json["gate"]["answer"] for name in ("pick", "free")}
     assert said == {"pick": "Redis", "free": "the vault"}
+
+
+def test_a_task_that_is_kept_for_a_person_is_shown_so_at_once_and_as_ready_when_it_is_given_back(cli):
+    cli("task", "add", "mail", "Send it.")
+    own = app()
+    feed = OverviewFeed(own, project="repo")
+    stopping.hold_for_person(own, tasks.find(own.database, project="repo", id="mail"))
+    feed.look()
+    assert [item.look for item in feed.of("needs you")] == ["held"]
+    cli("retry", "mail")
+    feed.look()
+    assert [item.look for item in feed.of("needs you")] == []
+    own.close()
 
 
 @pytest.mark.slow
