@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _EXIT = re.compile(r"\s+# exit (\d+)$")
-_SECONDS = 60
+_SECONDS = 200
 
 
 class Example(NamedTuple):

@@ -20,7 +20,7 @@ from relay_ground import NURSERY, Supervisor
 from sandbox import Cli
 
 PACE = {"lease": 4.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
-PATIENCE = 90.0
+PATIENCE = 200.0
 
 
 class Host:

@@ -37,7 +37,7 @@ def loaded(folder: str, *words: str, environment: dict[str, str] | None = None) 
     """Every module one command loads beyond those of a bare interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *words], cwd=folder, input=EDIT, capture_output=True, text=True, check=False,
-        timeout=60, env={**os.environ, **(environment or {})},
+        timeout=200, env={**os.environ, **(environment or {})},
     )  # fmt: skip
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return set(done.stderr.split("\n"))

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from sandbox import Cli, Repo, absent, hermetic_environment
 
-PATIENCE = 60.0
+PATIENCE = 200.0
 
 
 class Heard(NamedTuple):

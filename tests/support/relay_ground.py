@@ -21,7 +21,7 @@ from handoff.engine.app import App
 from handoff.engine.home import host_label
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE = 100.0
+PATIENCE = 200.0
 PACE = {"lease": 20.0, "reap": 0.3, "watchdog": 0.5, "stops": 0.2, "retention": 3600.0}
 
 

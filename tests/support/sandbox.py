@@ -15,7 +15,7 @@ from warm import COMMAND, HEAVY, LONG_LIVED, Call, Forked, Warm
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TIMEOUT_SECONDS = 100
+TIMEOUT_SECONDS = 200
 OF_THE_MACHINE = ("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")
 """How variables begin that no test may hear of."""
 WARM = Warm()

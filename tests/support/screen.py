@@ -45,7 +45,7 @@ class Screen:
             self._draw(data.decode("utf-8", "replace"))
         return "\n".join(self.lines)
 
-    def until(self, *texts: str, patience: float = 60.0) -> str:
+    def until(self, *texts: str, patience: float = 200.0) -> str:
         clock = SystemClock()
         deadline = clock.monotonic() + patience
         while not all(text in (seen := self.look()) for text in texts):
