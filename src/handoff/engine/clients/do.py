@@ -46,9 +46,7 @@ def _installed(app: App) -> str:
     program = app.settings.program
     if not found:
         raise UserError("No coding agent was found on this machine.", f"See: {program} agent list")
-    raise UserError(
-        f"Several agents are installed: {', '.join(found)}.", f"Choose one: {program} do … --agent {found[0]}"
-    )
+    raise UserError(f"Several agents are installed: {', '.join(found)}.", f"Choose one with: --agent {found[0]}")
 
 
 def until_decided(
@@ -63,12 +61,14 @@ def until_decided(
 
     `ask` shows a person what waits and returns their words, or nothing where nobody answers.
     """
-    while task.state == states.READY:
-        request = session_start.StartRequest(agent=task.agent, task=task.label, project=task.project, words=words)
-        started = session_start.start(app, request=request)
+
+    def began(started: session_start.RunningSession) -> None:
         name = started.session.name
         tell(f"Session {name} works. Follow it: {app.settings.program} session log {name}")
-        concluded = session_start.watch(app, started, tell=tell)
+
+    while task.state == states.READY:
+        request = session_start.StartRequest(agent=task.agent, task=task.label, project=task.project, words=words)
+        concluded = session_start.run(app, request=request, began=began, tell=tell)
         tell(concluded.words)
         task = tasks.get(app.database, key=task.key)
         if concluded.outcome.reason == session_start.INTERRUPTED:

@@ -250,14 +250,15 @@ def step(
         tasks.edit(app.database, key=task.key, not_before=0.0)  # by hand nobody waits
     if chosen == PERSON:
         return by_hand(app, flow=flow, task=task, tell=tell)
-    started = session_start.start(
-        app,
-        request=session_start.StartRequest(
-            agent=chosen, task=task.label, project=task.project, model=model, words=fill_in(words, task)
-        ),
+
+    def began(started: session_start.RunningSession) -> None:
+        tell(f"Session {started.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
+
+    request = session_start.StartRequest(
+        agent=chosen, task=task.label, project=task.project, model=model, words=fill_in(words, task)
     )
-    tell(f"Session {started.session.name} ({chosen}) works on {phase}, cycle {flow.cycle}, attempt {task.attempt}.")
-    return StepResult(session_start.watch(app, started, tell=tell), phase, look_again(app, flow))
+    concluded = session_start.run(app, request=request, began=began, tell=tell)
+    return StepResult(concluded, phase, look_again(app, flow))
 
 
 def _under_way(app: App, task: Task) -> session_start.RunningSession | None:

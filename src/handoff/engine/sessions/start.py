@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 
 from handoff.agents import catalog
@@ -40,7 +41,7 @@ from handoff.feature.baton import between_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Self
 
     from handoff.agents.contract import Abilities, Adapter, AgentOutcome, Launch, Start
     from handoff.base.settings import Config
@@ -81,8 +82,59 @@ class RunningSession(Record):
     """What a person should be told: that no sandbox stands around it, for example."""
 
 
+def run(
+    app: App, *, request: StartRequest, began: Callable[[RunningSession], None], tell: Callable[[str], None]
+) -> ConcludedSession:
+    """Start a session and stay with it until it is over. Who interrupts us at any moment ends the session too.
+
+    `began` is called as soon as it runs.
+    """
+    with _Interruptions() as interruptions:
+        started = start(app, request=request, before_launch=interruptions.hold)
+
+        def first() -> None:
+            interruptions.release()
+            began(started)
+
+        return watch(app, started, tell=tell, first=first)
+
+
+class _Interruptions:
+    """Ctrl-C and a closed terminal, held back while a client has been launched and nobody watches it yet."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Any] = {}
+        self._came = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def hold(self) -> None:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            self._handlers[number] = signal.signal(number, self._note)
+
+    def _note(self, number: int, _: object) -> None:
+        self._came = number
+
+    def release(self) -> None:
+        """From now on they interrupt as before; one that came meanwhile does so at once."""
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
+        came, self._came = self._came, 0
+        if came:
+            signal.raise_signal(came)
+
+
 def start(
-    app: App, *, request: StartRequest, claim: Claim | None = None, versions: dict[str, str] | None = None
+    app: App,
+    *,
+    request: StartRequest,
+    claim: Claim | None = None,
+    versions: dict[str, str] | None = None,
+    before_launch: Callable[[], None] = lambda: None,
 ) -> RunningSession:
     """Start a session of the agent; without `claim` it takes its task first. Everything is checked before anything is written.
 
@@ -103,14 +155,16 @@ def start(
             f"Claim the task and start it yourself: {app.settings.program} task claim {request.task}".rstrip(),
         )
     if claim is not None:
-        started = _begin(app, config, request, client, claim, known={} if versions is None else versions)
+        started = _begin(app, config, request, client, claim, before_launch, known={} if versions is None else versions)
     else:
-        started = _claim_and_begin(app, config, request, client)
+        started = _claim_and_begin(app, config, request, client, before_launch)
     views.refresh_or_tell(app, started.claim.task.project, f"Session {started.session.name} runs")
     return started
 
 
-def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Client) -> RunningSession:
+def _claim_and_begin(
+    app: App, config: Config, request: StartRequest, client: Client, before_launch: Callable[[], None]
+) -> RunningSession:
     project = find_project(app, name=request.project)
     if request.sandbox:
         check_sandbox(app, sandbox=request.sandbox)
@@ -131,7 +185,7 @@ def _claim_and_begin(app: App, config: Config, request: StartRequest, client: Cl
     task = tasks.find(app.database, project=project.name, id=request.task) if request.task else None
     claim = claim_as(app, config, who, task=task)
     try:
-        started = _begin(app, config, request, client, claim)
+        started = _begin(app, config, request, client, claim, before_launch)
     except BaseException:
         with suppress(Conflict):  # it may have been let go: parts of its batch are made again
             leases.release(app.database, key=claim.task.key, fence=claim.fence, reason="it could not be started")
@@ -148,6 +202,7 @@ def _begin(
     request: StartRequest,
     client: Client,
     claim: Claim,
+    before_launch: Callable[[], None],
     *,
     known: dict[str, str] | None = None,
 ) -> RunningSession:
@@ -194,6 +249,7 @@ def _begin(
     folders.write(folder, files, launch.files, state=request.state)
     running.leave(app, claim, folder, supervised=known is not None)
     session = _session(app, config, claim, folder, client.adapter, client.abilities, facts)
+    before_launch()
     session.start(command.environment)
     holds.release_task(app.database, key=task.key, since=claim.session.started_at)
     return RunningSession(session, claim, folder, placement.words)
@@ -332,13 +388,16 @@ def _session(
     return AgentSession(folder, claim.session.id, adapter, able, rules, app.clock, ago=ago)
 
 
-def watch(app: App, started: RunningSession, *, tell: Callable[[str], None]) -> ConcludedSession:
-    """Stay with the session until it is over, keep its tree, and conclude what comes of the task.
+def watch(
+    app: App, started: RunningSession, *, tell: Callable[[str], None], first: Callable[[], None] = lambda: None
+) -> ConcludedSession:
+    """Do what comes `first`, stay with the session until it is over, keep its tree, and conclude what comes of the task.
 
     Who interrupts us means the session: it is ended, and its task is free again without an attempt used up.
     """
     running.leave(app, started.claim, started.folder, supervised=False)  # also where another one had left it
     try:
+        first()
         outcome = wait(app, started)
     except KeyboardInterrupt:
         reason = "the terminal was closed" if started.session.rules.attended else INTERRUPTED

@@ -151,6 +151,25 @@ def test_a_closed_terminal_ends_the_session_and_frees_the_task(project):
     assert processes_with(project.go) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "sign", "code"), [(("--sandbox", "none"), "INT", 130), (("--in", "terminal"), "HUP", 1)]
+)
+def test_who_interrupts_while_the_client_is_being_started_ends_the_session_too(project, words, sign, code):
+    number = os.path.join(project.home, "command.pid")
+    line = f"kill -{sign} $(cat {number}); while [ ! -e {project.go} ]; do sleep 0.1; done"
+    with open(os.path.join(project.home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write(f"agents = {{ mine = {json.dumps(['/bin/sh', '-c', line])} }}\n")
+    window = Window(project.cli, "session", "start", "demo", "--agent", "mine", *words)
+    with open(number, "w", encoding="utf-8") as file:
+        file.write(str(window.process.pid))
+    found, said = window.end()
+    assert found == code, said
+    [session] = os.listdir(os.path.join(project.home, "repo", "sessions"))
+    assert project.outcome(session)["kind"] == "stopped"
+    assert project.state()["state"] == "ready"
+    assert processes_with(project.go) == []
+
+
 def test_without_a_terminal_or_with_a_sandbox_it_says_so_before_anything_is_claimed(project):
     script = project.script({"say": "hello"})
     assert "needs one" in project.cli(*project.words(script), code=1).err

@@ -205,20 +205,18 @@ def _resume(ctx: Context, arguments: Namespace) -> int:
 
 
 def _run(ctx: Context, request: StartRequest) -> int:
-    started = session_start.start(ctx.app, request=request)
-    if started.words:
-        ctx.out.warning(started.words)
-    ctx.out.note(
-        f"Session {started.session.name} works on '{started.claim.task.label}'{transcripts.fence_in(started.folder)}. Its folder: {started.folder}"
-    )
-    return _until_over(ctx, started)
+    def began(started: session_start.RunningSession) -> None:
+        if started.words:
+            ctx.out.warning(started.words)
+        ctx.out.note(
+            f"Session {started.session.name} works on '{started.claim.task.label}'{transcripts.fence_in(started.folder)}. Its folder: {started.folder}"
+        )
+
+    return _tell(ctx, session_start.run(ctx.app, request=request, began=began, tell=ctx.out.note))
 
 
 def _attach(ctx: Context, arguments: Namespace) -> int:
-    return _until_over(ctx, session_start.attach(ctx.app, session=arguments.session))
-
-
-def _until_over(ctx: Context, started: session_start.RunningSession) -> int:
+    started = session_start.attach(ctx.app, session=arguments.session)
     return _tell(ctx, session_start.watch(ctx.app, started, tell=ctx.out.note))
 
 

@@ -160,15 +160,18 @@ def _plan(proposal: _Proposal, agent: str) -> bool:
     """Sessions of the planner until one has proposed a sound manifest, or its attempts are used up."""
     ctx, task = proposal.ctx, proposal.task
     assert task is not None, "a planner has a task"  # noqa: S101 - said by whoever calls
+
+    def began(started: session_start.RunningSession) -> None:
+        if started.words:
+            ctx.out.warning(started.words)
+        name = started.claim.task.label
+        ctx.out.note(f"{agent} plans the split as task {name} (session {started.session.name}) …")
+
     while True:
         request = session_start.StartRequest(
             agent=agent, task=task.label, project=task.project, words=tuple(_filled(proposal.arguments.words, task))
         )
-        started = session_start.start(ctx.app, request=request)
-        if started.words:
-            ctx.out.warning(started.words)
-        ctx.out.note(f"{agent} plans the split as task {task.label} (session {started.session.name}) …")
-        concluded = session_start.watch(ctx.app, started, tell=ctx.out.note)
+        concluded = session_start.run(ctx.app, request=request, began=began, tell=ctx.out.note)
         task = proposal.task = concluded.task
         if task.state == states.GATED:
             break
