@@ -167,7 +167,7 @@ def test_at_the_review_limit_nothing_new_starts_and_the_riskiest_review_is_first
         ("small", False),
     ]
     assert "weakens 1 test" in person.cli("gate", "list").out
-    said = "3 finished tasks wait for your review, see them: handoff gate list"
+    said = "3 or more finished tasks wait for your review"
     for command in (("work", "--status"), ("task", "list"), ()):
         assert said in person.cli(*command).out, command
     refused = person.cli("task", "claim", code=None)

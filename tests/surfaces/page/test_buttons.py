@@ -9,17 +9,10 @@ import shlex
 import pytest
 
 import script_packages
-from page_ground import Chromium, PageGround, until
+from page_ground import PageGround, until
 from sandbox import Cli, Repo, absent
 
 SHOP, GARDEN = "shop", "garden-of-the-northern-region-with-a-long-name"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    made = Chromium()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import flows, outcomes, tasks
 from handoff.engine.app import App
 from handoff.workflows import library
-from page_ground import Chromium, PageGround, until
+from page_ground import PageGround, until
 from sandbox import absent
 
 PAYLOADS = (
@@ -35,13 +35,6 @@ PAYLOADS = (
     "<audio src=x onerror=hit()>", "<marquee onstart=hit()>", "&lt;script&gt;hit()&lt;/script&gt;", "&#60;script&#62;hit()&#60;/script&#62;", "\\u003cscript\\u003ehit()\\u003c/script\\u003e",
     "%3Cscript%3Ehit()%3C/script%3E", "\u202e<script>hit()</script>", "\x08<script>hit()</script>", "\x1b]2;hit\x07<script>hit()</script>", "data:text/html,<script>hit()</script>",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    made = Chromium()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -156,7 +156,7 @@ def without_tab(store: Store, *, host: str, most: int) -> list[Task]:
             return []
         moments = {"now": transaction.now(), "lease_now": transaction.lease_now()}
         found = fetch_all(transaction, Task, "list_without_tab", host=host, limit=room, **moments)
-        return [task for task in found if pauses.pause_of(transaction, task) is None]
+        return [task for task in found if pauses.pause_of(transaction, task, by_itself=True) is None]
 
 
 def take_tab(store: Store, task: Task, *, host: str) -> bool:

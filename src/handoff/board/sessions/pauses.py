@@ -90,13 +90,17 @@ def listing(store: Store) -> list[Pause]:
     return fetch_all(store, Pause, "list_pauses")
 
 
-def pause_of(transaction: Transaction, task: Task, *, by_hand: bool = False) -> Pause | None:
-    """The stop that keeps this task from being claimed; `by_hand` is a person who claims it by its name."""
+def pause_of(transaction: Transaction, task: Task, *, by_hand: bool = False, by_itself: bool = False) -> Pause | None:
+    """The stop that keeps this task from being claimed; `by_hand` is a person who claims it by its name, `by_itself` nobody."""
     batch = transaction.one("get_batch", key=task.batch) if task.batch is not None else None
     for found in listing(transaction):
         if by_hand and found.is_by_person:
             continue
-        names = {PROJECT: ("",), BATCH: (batch["id"],) if batch else (), TASK: (task.id, task.label)}
+        names = {
+            PROJECT: ("", REVIEWS) if by_itself else ("",),
+            BATCH: (batch["id"],) if batch else (),
+            TASK: (task.id, task.label),
+        }
         if found.scope == ALL or (found.project == task.project and found.name in names[found.scope]):
             return found
     return None

@@ -17,7 +17,7 @@ def stop_or_resume(app: App, project: str) -> None:
     scope = {"scope": pauses.PROJECT, "project": project, "name": pauses.REVIEWS}
     with app.database.transaction() as transaction:
         if len(decisions.in_review(transaction, project=project)) >= limit:
-            why = f"{limit} finished tasks wait for your review, see them: {app.settings.program} gate list"
+            why = f"{limit} or more finished tasks wait for your review"
             pauses.pause(transaction, **scope, reason=why, paused_by="the review limit")
         else:
             pauses.resume(transaction, **scope)

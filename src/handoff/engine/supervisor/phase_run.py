@@ -58,7 +58,7 @@ class WorkerSettings(Record):
     until: int = 0
     """The batch it ends with, by its key; 0: it works until it is told to end."""
     until_done: bool = False
-    """Whether it ends once nothing is ready and nothing runs."""
+    """Whether it ends once nothing runs and nothing more can start by itself."""
 
 
 def id_of(task: Task) -> str:

@@ -177,8 +177,9 @@ def _left_running(app: App) -> list[Task]:
 
 
 def is_stuck(app: App, project: str) -> bool:
-    """Whether something of the project, or of all, waits for a person."""
-    return any(tasks.count(app.database, project=project, state=state) for state in (states.BLOCKED, states.GATED))
+    """Whether something of the project, or of all, waits for a person; what is still ready when nothing runs does too."""
+    waits = (states.BLOCKED, states.GATED, states.READY)
+    return any(tasks.count(app.database, project=project, state=state) for state in waits)
 
 
 def end(code: int = 0) -> NoReturn:

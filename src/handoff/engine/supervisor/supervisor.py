@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.board.sessions.holds import Hold
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.supervisor.phase_run import WorkerSettings
 
 FENCED = 4
@@ -392,9 +393,25 @@ class Supervisor:
             return
         if key and batches.get(store, key=key).ended_at is None:
             return
-        project = self.worker_settings.project
-        if key or not any(tasks.count(store, project=project, state=state) for state in (states.READY, states.RUNNING)):
-            self.drain()
+        if not key:
+            project = self.worker_settings.project
+            ready = tasks.listing(store, project=project, state=states.READY)
+            if tasks.count(store, project=project, state=states.RUNNING) or any(map(self._starts_by_itself, ready)):
+                return
+            if ready:
+                what = "task stays" if len(ready) == 1 else "tasks stay"
+                self._tell(
+                    f"{len(ready)} {what} ready: stopped, kept for you, or for an agent that does not work here."
+                )
+        self.drain()
+
+    def _starts_by_itself(self, task: Task) -> bool:
+        """Whether we start a ready task, now or when a moment has come, without a person who lets us."""
+        if task.agent and task.agent not in self.worker_settings.agents:
+            return False
+        with self.app.database.transaction(write=False) as transaction:
+            kept = holds.of_task(transaction, key=task.key, host=holds.EVERYWHERE)
+            return kept is None and pauses.pause_of(transaction, task, by_itself=True) is None
 
     def retention(self) -> None:
         """Forget what the engine would keep for ever."""

@@ -87,14 +87,11 @@ class PageSite:
             return self.refuse(429 if error.slow else 403, error.message, error.hint)
         to = form.get("to", "/")
         answer = RedirectResponse(to if _is_local(to) else "/", 303)
+        return self._with_cookie(answer, self.access.cookie_name, value)
+
+    def _with_cookie(self, answer: Response, name: str, value: str) -> Response:
         answer.set_cookie(
-            self.access.cookie_name,
-            value,
-            max_age=COOKIE_SECONDS,
-            httponly=True,
-            samesite="lax",
-            secure=self.secure,
-            path="/",
+            name, value, max_age=COOKIE_SECONDS, httponly=True, samesite="lax", secure=self.secure, path="/"
         )
         return answer
 
@@ -200,15 +197,7 @@ class PageSite:
             )
         )
         if chosen.projects and "project" in request.query_params:
-            answer.set_cookie(
-                self.choice,
-                chosen.scope or ALL,
-                max_age=COOKIE_SECONDS,
-                httponly=True,
-                samesite="lax",
-                secure=self.secure,
-                path="/",
-            )
+            return self._with_cookie(answer, self.choice, chosen.scope or ALL)
         return answer
 
     async def read(self, reading: Callable[[App], Any]) -> Any:

@@ -49,6 +49,12 @@ bad = ["sh", "-c", "echo wrong > made.txt"]
     cli("task", "add", "second", "Make it.", "--agent", "bad", "--check", "false", "--owns", "made.txt")
     cli(*work, code=1)
     assert cli("show", "second", "--json").json["state"] == "blocked"
+    cli("cancel", "second")
+    cli("task", "add", "paused", "Make it.", "--agent", "good", "--check", "true")
+    cli("pause", "paused")
+    cli("task", "add", "foreign", "Make it.", "--agent", "scripted", "--check", "true")
+    said = cli(*work, code=1).out
+    assert "2 tasks stay ready: stopped, kept for you, or for an agent that does not work here." in said
 
 
 def test_a_supervisor_needs_an_agent_it_knows(cli):

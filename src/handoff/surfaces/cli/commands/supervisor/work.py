@@ -48,7 +48,11 @@ def _arguments(parser: Parser) -> None:
     flag(parser, "--plain", "one line for each thing that happens, also where the board could be shown")
     flag(parser, "--drain", "start nothing more and end when what runs has ended")
     option(parser, "--until BATCH", "end when this batch is over")
-    flag(parser, "--until-done", "end when nothing is ready and nothing runs; exit 1 where something waits for you")
+    flag(
+        parser,
+        "--until-done",
+        "end when nothing runs and nothing more can start by itself; exit 1 where something waits for you",
+    )
     worker_arguments(parser)
 
 
