@@ -264,6 +264,11 @@ def test_an_engine_that_changed_is_refused_with_its_version_and_the_way_back(nam
     assert f"dbos=={durable.TESTED}" in read("constraints.txt").splitlines()
 
 
+def test_a_fresh_install_takes_no_engine_that_was_not_tried():
+    major, minor, _ = map(int, durable.TESTED.split("."))
+    assert f'"dbos>={major}.{minor},<{major}.{minor + 1}",' in read("pyproject.toml")
+
+
 def test_executor_ids_are_never_the_same():
     assert len({durable.new_executor_id("here", 1) for _ in range(100)}) == 100
 
