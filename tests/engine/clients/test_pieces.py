@@ -159,6 +159,30 @@ def test_comments_of_a_client_that_allows_them_stay_with_our_entry_and_after_it(
     assert take(piece, text).text == theirs
 
 
+LAST_COMMAS = {
+    "at the end": '{\n  "a": 1,\n}\n',
+    "behind a comment": '{\n  "a": 1, // one, two\n  // three\n}\n',
+    "in what is nested": '{\n  "a": [1, 2,],\n  "b": {"c": ",}",},\n}\n',
+    "other servers": '{\n  "mcp": {\n    "x": {"url": "http://x",}, // mine\n  },\n}\n',
+    "one line": '{"a": 1,}\n',
+    "windows": '{\r\n  "a": 1,\r\n}\r\n',
+}
+
+
+@pytest.mark.parametrize("theirs", LAST_COMMAS.values(), ids=LAST_COMMAS)
+def test_a_comma_that_nothing_follows_stays_where_the_client_allows_one(theirs):
+    piece = JSON._replace(path="x/opencode.json", key="mcp")
+    text = put(piece, theirs).text
+    before, after = (json.loads(json_edit.plain(one)) for one in (theirs, text))
+    assert after == {**before, "mcp": {**before.get("mcp", {}), "handoff": VALUE}}
+    assert put(piece, text, piece).text == text
+    assert json.loads(json_edit.plain(take(piece, text).text)) == before
+    if "\n" in theirs.rstrip():
+        assert take(piece, text).text == theirs
+    with pytest.raises(UserError, match="is not valid JSON"):
+        put(piece._replace(path="x/.gemini/settings.json"), theirs)
+
+
 @pytest.mark.parametrize(
     ("text", "rest"),
     [

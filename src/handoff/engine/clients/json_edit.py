@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _SPACE = " \t\r\n"
 _DECODER = json.JSONDecoder()
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _SIGN = re.compile(r"[^\r\n]")
 
 
@@ -70,9 +71,11 @@ def add(text: str, container: int, value: Any, *, key: str = "", depth: int = 0)
     new = f"{json.dumps(key, ensure_ascii=False)}: {body}" if key else body
     end = existing[-1].end if existing else container + 1
     close = _skip(plain(text), end)
+    last_comma = "," if "," in without_comments(text)[end:close] else ""
+    comma = "," if existing and not last_comma else ""
     comments = text[end:close].rstrip()
     space = text[end + len(comments) : close] if existing else f"\n{unit * depth}"
-    return f"{text[:end]}{',' if existing else ''}{comments}\n{margin}{new}{space}{text[close:]}"
+    return f"{text[:end]}{comma}{comments}\n{margin}{new}{last_comma}{space}{text[close:]}"
 
 
 def cut(text: str, container: int, wanted: Callable[[JsonMember], bool]) -> str:
@@ -86,9 +89,11 @@ def cut(text: str, container: int, wanted: Callable[[JsonMember], bool]) -> str:
 
 
 def _without(text: str, previous: int, part: JsonMember, *, is_first: bool) -> str:
-    bare = plain(text)
+    bare = without_comments(text)
     after = _skip(bare, part.end)
     if bare[after] == ",":
+        if bare[_skip(bare, after + 1)] in "}]":  # the comma before it is the last one then
+            return text[: part.begin].rstrip() + text[part.end : after] + text[after + 1 :]
         return text[: part.begin] + text[after + 1 :].lstrip()
     comma = part.begin if is_first else bare.index(",", previous)
     gap, tail = text[previous:comma] + text[comma + 1 : part.begin], text[part.end : after]
@@ -100,7 +105,12 @@ def _without(text: str, previous: int, part: JsonMember, *, is_first: bool) -> s
 
 
 def plain(text: str) -> str:
-    """The text with spaces instead of comments, so that every place in it is the same."""
+    """The text with spaces instead of comments and of commas that nothing follows, so that every place in it is the same."""
+    return _LAST_COMMA.sub(lambda found: found[1] or " ", without_comments(text))
+
+
+def without_comments(text: str) -> str:
+    """The text with spaces instead of comments."""
     return _COMMENT.sub(lambda found: found[1] or _SIGN.sub(" ", found[0]), text)
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 TAG = "# added by handoff"
 PROJECT, USER = "project", "user"
-_WITH_COMMENTS = (".gemini/settings.json", "opencode.json")
-"""Files in which their client allows comments; for the others a comment makes the file unreadable."""
+_BEYOND_JSON = {".gemini/settings.json": json_edit.without_comments, "opencode.json": json_edit.plain}
+"""What their client allows in a file: comments, and for opencode a last comma. Elsewhere either makes the file unreadable."""
 
 
 class HookPlace(Record):
@@ -216,7 +216,8 @@ def _check(path: str, text: str, wanted: dict[str, Any]) -> None:
 def json_object(path: str, text: str) -> dict[str, Any]:
     """The settings in a file; an error that names it where they are none."""
     try:
-        value = json.loads(json_edit.plain(text) if path.endswith(_WITH_COMMENTS) else text)
+        as_json = next((read for name, read in _BEYOND_JSON.items() if path.endswith(name)), str)
+        value = json.loads(as_json(text))
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}.", "Fix the file; nothing was changed.") from error
     if not isinstance(value, dict):
