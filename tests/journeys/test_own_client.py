@@ -219,6 +219,18 @@ def test_what_only_a_person_may_accept_is_refused_inside_a_client_and_names_what
     assert tab.cli("show", "mine", "--json").json["state"] == "running"
 
 
+def test_a_command_of_a_client_that_detached_itself_is_known_by_the_clients_mark(tab):
+    tab.repo.write("README.md", "changed\n")
+    line = ["setsid", "--fork", "--wait", *tab.cli.command("task", "done", "--accept-outside", "my person said so")]
+    environment = os.environ | {"CLAUDECODE": "1"}
+    alone = subprocess.run(
+        line, cwd=tab.cli.folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert alone.returncode == 3
+    assert "runs inside claude" in alone.stderr
+    assert tab.cli("show", "mine", "--json").json["state"] == "running"
+
+
 def test_a_pause_holds_for_a_client_and_not_for_the_person_who_names_a_task(repo, cli, tmp_path):
     cli("dump", "--task", "mine", "--next", "Do it.")
     cli("pause", "--reason", "lunch")
@@ -243,4 +255,4 @@ def test_a_pause_holds_for_a_client_and_not_for_the_person_who_names_a_task(repo
     ],
 )
 def test_a_client_is_known_by_its_program_not_by_a_word_of_another(line, client):
-    assert client_in([line]) == client
+    assert client_in([line], {}) == client

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TIMEOUT_SECONDS = 200
-OF_THE_MACHINE = ("HANDOFF_", "GIT_", "CLAUDE", "XDG_", "PYTHON")
+OF_THE_MACHINE = ("HANDOFF_", "GIT_", "CLAUDE", "CODEX_", "GEMINI_CLI", "OPENCODE", "QWEN_CODE", "XDG_", "PYTHON")
 """How variables begin that no test may hear of."""
 WARM = Warm()
 WARM_HEAVY = Warm(*HEAVY)

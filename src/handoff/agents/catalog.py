@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 GROUP = "handoff.agents"
 _INTERPRETERS = ("node", "bun", "deno", "python", "sh", "bash", "dash", "zsh", "env")
+_MARKS = {
+    "CLAUDECODE": "claude",
+    "CODEX_THREAD_ID": "codex",
+    "GEMINI_CLI": "gemini",
+    "OPENCODE": "opencode",
+    "QWEN_CODE": "qwen",
+}
+"""What a client sets for the commands of its model, also for one that detached itself."""
 OURS = {name: name for name in "claude codex gemini copilot opencode cursor aider acp scripted person".split()}
 """The name people say, and the module's name."""
 
@@ -42,8 +50,11 @@ def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str 
     )
 
 
-def client_in(lines: Iterable[Sequence[str]]) -> str:
-    """The first of these command lines that runs a client of ours, by the client's name; a script's name counts, not its interpreter's."""
+def client_in(lines: Iterable[Sequence[str]], environment: Mapping[str, str]) -> str:
+    """The client that a command of this environment runs inside, below these command lines, the nearest first.
+
+    A script's name counts, not its interpreter's.
+    """
     programs = {word: name for name in OURS if name != "scripted" for word in adapter(name).programs}
     for line in lines:
         words = line if len(line) > 1 else " ".join(line).split()  # a program may have given itself a title
@@ -53,7 +64,7 @@ def client_in(lines: Iterable[Sequence[str]]) -> str:
                 return programs[base]
             if base.rstrip("0123456789.") not in _INTERPRETERS and not word.startswith("-"):
                 break
-    return ""
+    return next((name for mark, name in _MARKS.items() if environment.get(mark)), "")
 
 
 def arguments(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> tuple[str, ...]:

@@ -296,7 +296,9 @@ def client_here(app: App) -> str:
     from handoff.base.process import words_above
 
     known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
-    return known.agent if known is not None and known.kind == sessions.AGENT else client_in(words_above())
+    if known is not None and known.kind == sessions.AGENT:
+        return known.agent
+    return client_in(words_above(), app.settings.environment)
 
 
 def _without_suite(app: App, task: Task, fence: int | None, clone: Workspace | None, red: Verdict) -> Task | None:
