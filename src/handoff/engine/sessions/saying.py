@@ -98,7 +98,7 @@ def _last_task(app: App, store: Store, session: sessions.Session) -> Task | None
 
 def _not_running(app: App, who: str, task: Task | None) -> UserError:
     """Nobody hears it: what to type instead, for where the task stands."""
-    program, said = app.settings.program, f"Session {who} works no more: it cannot hear you."
+    program, said = app.settings.program, f"Session {who} has ended: it cannot hear you."
     if task is None:
         return UserError(f"Session {who} holds no task: it cannot hear you.", f"See: {program} session list")
     if task.state == states.RUNNING and task.held_by:
