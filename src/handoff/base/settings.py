@@ -324,6 +324,8 @@ class Config(Record):
 
     path: str
     values: dict[str, Any]
+    said: frozenset[str] = frozenset()
+    """The keys that stand in the file."""
 
     def text(self, key: str) -> str:
         return str(self.values[key])
@@ -355,7 +357,8 @@ def load_config(path: str, keys: dict[str, Key]) -> Config:
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
     if data != DEFAULT_CONFIG.encode():  # the file `init` writes needs no parser: start-up counts
-        values.update(_parse(path, data, keys))
+        found = _parse(path, data, keys)
+        return Config(path, {**values, **found}, frozenset(found))
     return Config(path, values)
 
 

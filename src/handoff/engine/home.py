@@ -200,6 +200,14 @@ def home_config(app: App) -> Config:
     return config
 
 
+def set_in_home(app: App, key: str, value: str) -> str:
+    """Write a setting that has no line yet into the home's file, above what is there; what was written."""
+    path, line = os.path.join(app.settings.home, HOME_CONFIG), f'{key} = "{value}"'
+    app.open_home()
+    write_atomic(path, f"{line}\n{read_text(path) if os.path.exists(path) else ''}")
+    return f"Wrote {line} into {path}."
+
+
 def host_label(app: App) -> str:
     """The label only this machine has: a task whose workspace is here demands it."""
     return f"host-{slug(app.settings.host)}"[:_LONGEST_LABEL].rstrip("-")

@@ -13,7 +13,7 @@ from handoff.base.files import make_folder, read_bytes, remove, write_atomic
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
-from handoff.engine.home import home_config
+from handoff.engine.home import home_config, set_in_home
 from handoff.engine.sessions.agent_programs import own_words
 from handoff.engine.tasks.open_tab import AUTO, way_here
 from handoff.store.addresses import password_of
@@ -121,13 +121,9 @@ def uninstall_watchdog(app: App) -> list[ServiceStep]:
 
 
 def set_auto_open(app: App) -> str:
-    """Write what the person works in into the home's settings, above what is there; a service cannot see that by itself."""
-    path = os.path.join(app.settings.home, HOME_CONFIG)
-    app.open_home()
-    old = read_bytes(path).decode("utf-8") if os.path.exists(path) else ""
+    """Write what the person works in into the home's settings; a service cannot see that by itself."""
     way = {"": AUTO, "kitty": "kitty-window"}.get(found := way_here(app, home_config(app)), found)
-    write_atomic(path, f'auto_open = "{way}"\n{old}')
-    return f'Wrote auto_open = "{way}" into {path}.'
+    return set_in_home(app, "auto_open", way)
 
 
 def uninstall(app: App, service: Service) -> list[ServiceStep]:

@@ -11,6 +11,7 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG, HOME_KEYS, project_config
+from handoff.board.tasks.tasks import LANDING
 from handoff.checks.frameworks import find_suites
 from handoff.engine.clients import settings_files, toml_edit
 from handoff.engine.clients.pieces import BLOCK, HOOKS, LINE, TOOLS, WHOLE, Piece, instruction_pieces
@@ -63,6 +64,8 @@ class SetupChoices(Record):
     guard: bool = True
     snapshots: bool = True
     auto_open: bool = False
+    landing: str = ""
+    """What becomes of finished, green work; empty: as it is set."""
     completion: bool = True
 
 
@@ -86,6 +89,10 @@ def pieces(app: App, ground: SetupGround, choices: SetupChoices, script: str) ->
     if choices.auto_open and not home_config(app).text("auto_open"):
         way = {"": AUTO, "kitty": "kitty-window"}.get(here := way_here(app, home_config(app)), here)
         found.append(_piece(LINE, path, USER, "tabs open by themselves", f'auto_open = "{way}"', "top"))
+    if choices.landing and LANDING not in home_config(app).said:
+        found.append(
+            _piece(LINE, path, USER, "what becomes of finished work", f'{LANDING} = "{choices.landing}"', "top")
+        )
     if ground.top:
         found += instruction_pieces(ground.top, choices.agents)
     return found

@@ -137,6 +137,8 @@ def test_a_person_is_asked_and_may_leave_things_out(machine):
         ("git guard", "n"),
         ("background?", ""),
         ("Open a tab", ""),
+        ("Finished work whose checks are green", "never"),
+        ("a branch of its own)? [auto]: never", "review"),
         ("Do it?", ""),
     ):
         screen.until(question)
@@ -146,8 +148,11 @@ def test_a_person_is_asked_and_may_leave_things_out(machine):
     assert TAG in machine.read(".claude/settings.json")
     assert not os.path.exists(os.path.join(machine.home, ".codex"))
     assert not os.path.exists(os.path.join(machine.repo.path, ".git", "hooks", "reference-transaction"))
+    assert machine.read(".handoff/config.toml").startswith('landing = "review"\n')
     again = machine.cli("setup", "--dry-run", "--json").json
     assert again["chosen"]["guard"] is False, "what was said once holds"
+    machine.cli("setup", "--undo", "--yes")
+    assert not os.path.exists(os.path.join(machine.home, ".handoff", "config.toml"))
 
 
 @pytest.mark.slow

@@ -162,6 +162,8 @@ run = "while ! test -e {go}; do sleep 0.05; done"
     words = cli.command("work", "--agent", "scripted", "--max", "1", "--in-checkout", "--", str(script))
     screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
     try:
+        screen.until("Finished work whose checks are green")  # in a terminal it is asked once
+        screen.type("\r")
         seen = screen.until("●1 running", "● first", "night  ", "2 waiting of 2", "NEXT 3")
         assert "scripted" in next(line for line in seen.splitlines() if "● first" in line)
         assert not screen.cursor_shown
@@ -172,6 +174,8 @@ run = "while ! test -e {go}; do sleep 0.05; done"
         assert screen.process.wait(timeout=60) == 0
         assert "has ended; nothing it started runs on." in screen.look()
         assert screen.cursor_shown, "the terminal is left as it was found"
+        with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), encoding="utf-8") as file:
+            assert file.read() == 'landing = "auto"\n'
     finally:
         screen.close()
 

@@ -6,10 +6,12 @@ import os
 
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks.tasks import LANDING, LANDINGS
 from handoff.engine.clients import pieces, settings_files
 from handoff.engine.clients.settings_files import PROJECT, USER
 from handoff.engine.clients.setup import setup
 from handoff.engine.clients.setup.choices import KNOWN, SetupChoices, check_agents, hooks_of, look
+from handoff.engine.home import home_config
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli import completions
 from handoff.surfaces.cli.command import Command, flag, number_of, option
@@ -110,11 +112,25 @@ def _choices(ctx: Context, arguments: Namespace, here: SetupGround, *, asking: b
     if asking and not arguments.auto_open:
         question = "Open a tab by itself when a task becomes ready (editor, tmux or terminal)?"
         chosen = chosen._replace(auto_open=ctx.out.ask(question, enter=chosen.auto_open))
+    if asking and LANDING not in home_config(ctx.app).said:
+        chosen = chosen._replace(landing=ask_landing(ctx))
     return chosen._replace(
         guard=chosen.guard and not arguments.no_guard,
         snapshots=chosen.snapshots and not arguments.no_snapshots,
         auto_open=chosen.auto_open or arguments.auto_open,
     )
+
+
+def ask_landing(ctx: Context) -> str:
+    """What becomes of finished, green work."""
+    while True:
+        said = ctx.out.ask_words(
+            "Finished work whose checks are green: auto (it lands on your branch), review (you look first)"
+            " or branch (it stays on a branch of its own)?",
+            LANDINGS[0],
+        )
+        if said in LANDINGS:
+            return said
 
 
 def _show_ground(ctx: Context, here: SetupGround) -> None:

@@ -8,8 +8,9 @@ import threading
 from handoff.base.clock import stamp
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks.tasks import LANDING
 from handoff.engine.app import App
-from handoff.engine.home import find_project
+from handoff.engine.home import find_project, home_config, set_in_home
 from handoff.engine.supervisor import process, service, tabs
 from handoff.engine.supervisor.news import calls
 from handoff.surfaces.cli.command import Command, flag, option, pick
@@ -106,12 +107,25 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         _warn_of_listeners(ctx)
         asked = pick(arguments, "agent labels in_checkout until until_done drain")
         return ctx.out.done(acts.work(ctx.app, *arguments.words, limit=arguments.max, **asked, project=project))
+    if not arguments.drain:
+        _ask_once(ctx, project)
     _announce(ctx, arguments, project)
     worker_settings = worker_settings_of(
         ctx, arguments, project=project, until=arguments.until, until_done=arguments.until_done
     )
     _warn_of_listeners(ctx)
     return _run(ctx, arguments, worker_settings)
+
+
+def _ask_once(ctx: Context, project: str) -> None:
+    """Before anything lands for the first time: whether the person wants to look at it before."""
+    config = home_config(ctx.app)
+    if ctx.out.json_wanted or not ctx.out.can_ask or LANDING in config.said:
+        return
+    if project not in config.values["landing_project"]:
+        from handoff.surfaces.cli.commands.agents.setup import ask_landing
+
+        ctx.out.line(set_in_home(ctx.app, LANDING, ask_landing(ctx)))
 
 
 def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
