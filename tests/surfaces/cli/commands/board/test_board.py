@@ -139,6 +139,37 @@ def test_a_question_is_answered_with_a_number_or_in_own_words(cli, repo, monkeyp
     assert said == {"pick": "Redis", "free": "the vault"}
 
 
+def test_a_person_speaks_to_the_agent_at_work_from_the_list_and_from_its_log(cli, repo, monkeypatch):
+    monkeypatch.chdir(repo.path)
+    for name in ("cart", "later"):
+        cli("task", "add", name, "Fill the cart.", "--priority", "9" if name == "cart" else "0")
+    cli("task", "claim", "cart", "--session", "one")
+
+    async def heard(pilot, *words: str) -> None:
+        for _ in range(600):
+            said = [one["text"] for one in cli("show", "cart", "--json").json["messages"]]
+            if said == list(words):
+                return
+            await pilot.pause(0.05)
+        raise AssertionError(said)
+
+    async def drive() -> None:
+        board = BoardApp(BoardState(OverviewFeed(app(), project="repo")), colour=False)
+        async with board.run_test(size=(100, 30)) as pilot:
+            await until(pilot, board, "cart", "later")
+            await pilot.press("G", "s")
+            await until(pilot, board, "No agent works here that could hear you.")
+            await pilot.press("g", "s", *"use cents", "enter")
+            await until(pilot, board, "Queued for")
+            await heard(pilot, "use cents")
+            await pilot.press("l")
+            await until(pilot, board, "cart: ")
+            await pilot.press("s", *"and no floats", "enter")
+            await heard(pilot, "use cents", "and no floats")
+
+    asyncio.run(drive())
+
+
 def test_a_task_that_is_kept_for_a_person_is_shown_so_at_once_and_as_ready_when_it_is_given_back(cli):
     cli("task", "add", "mail", "Send it.")
     own = app()

@@ -282,6 +282,19 @@ def _log(app: Surface, item: OverviewItem) -> None:
     app.state.page = page
 
 
+def _speak(app: Surface) -> None:
+    item = app.state.page.item if app.state.page is not None else app.state.item()
+    if item is None or item.section != RUNNING or not item.key:
+        app.state.tell("No agent works here that could hear you.", "warn")
+        return
+
+    def done(text: str) -> None:
+        if text:
+            app.perform(_act(app, item, "session say", text))
+
+    app.state.prompt = LinePrompt(f"To {item.agent or 'its session'} (empty: back)", done)
+
+
 def _journal(app: Surface) -> None:
     def again() -> list[tuple[str, str]]:
         return [
@@ -378,6 +391,7 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "retry_all": _retry_all,
     "pause": _with_task(_pause),
     "log": _with_task(_log),
+    "speak": _speak,
     "diff": _with_task(_review),
     "cancel": _with_task(_cancel),
     "undo": _undo,

@@ -27,6 +27,7 @@ KEYS = (
     BoardKey("R", "retry_all", "", "the same for everything that is blocked for the same cause"),
     BoardKey("p", "pause", "pause", "let a task wait, or go on: nothing that runs is stopped"),
     BoardKey("l", "log", "log", "what its agent says, followed while you are at the end"),
+    BoardKey("s", "speak", "", "say something to the agent at work; it reads it after its next step", (LIST, PAGE)),
     BoardKey("d", "diff", "diff", "what it has changed so far, tests first"),
     BoardKey("x", "cancel", "", "take a task back; asks for y"),
     BoardKey(
