@@ -115,6 +115,8 @@ OF_PLANNERS = (MANIFEST_VERIFIED, GATE_ASKED, TELLING, TOLD, FORGETTING)
 OF_A_YES_TO_A_SPLIT = (YES_CHECKED, YES_WRITING, YES_WRITTEN)
 OF_A_YES = (PLANNED, BRANCH_MOVED, MOVED, NOTED, DOCUMENTS_HOME, YES_WRITTEN, ROW_WRITTEN)
 OF_CLAIMS = (CLAIM_BEGUN, "sessions.leases.claim:return", CLAIM_KEPT)
+OF_TAKING = ("sessions.stopping.hold_for_person:return", "workspaces.running.stop:return", "sessions.stopping.take:return", *OF_CLAIMS,
+             "sessions.stopping.claim_taken:return")  # fmt: skip
 OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, CARRIED_OUT, CLAIM_DROPPING)
 
 # --- around it: how a run, a monitor, an agent and a renewed clone come about -----------------------------------------

@@ -55,7 +55,7 @@ def _no_incident(app: App, address: str, project: str, what: str) -> Task | Batc
     return found
 
 
-def _refuse_sessions(app: App, what: str) -> None:
+def refuse_sessions(app: App, what: str) -> None:
     """A session that handoff started does not decide in its person's name."""
     known = sessions.get(app.database, id=app.settings.get("HANDOFF_SESSION") or "-")
     if known is not None and known.kind == sessions.AGENT and known.ended_at is None:
@@ -127,7 +127,7 @@ def answer(
 
     `word` is yes, no, edit, or the answer itself where a session asked. `text` is the text as the next session is to have it.
     """
-    _refuse_sessions(app, "answers")
+    refuse_sessions(app, "answers")
     task, by_code = find_asking(app, address, project=project)
     by, program = by or ("a code" if by_code else ""), app.settings.program
     word = word.strip().lower() if word.strip().lower() in ("yes", "no", "edit") else word.strip()
@@ -178,7 +178,7 @@ def retry(
     project: str = "",
 ) -> ActDone:
     """Let what is blocked try again, perhaps differently: a task, every blocked part of a batch, or a flow."""
-    _refuse_sessions(app, "lets work try again")
+    refuse_sessions(app, "lets work try again")
     found = _no_incident(app, address, project, "tried again")
     if isinstance(found, Flow):
         for name, value in (("agent", agent), ("model", model), ("check", check)):
@@ -222,7 +222,7 @@ def edit(
     project: str = "",
 ) -> ActDone:
     """Change what a task asks for, who works on it and how it is checked, while nobody works on it."""
-    _refuse_sessions(app, "changes a task")
+    refuse_sessions(app, "changes a task")
     change = admin.TaskChange(
         brief=brief,
         agent=agent,
@@ -366,7 +366,7 @@ def retry_agent(app: App, name: str) -> ActDone:
 
 def say(app: App, session: str, text: str, *, now: bool = False, project: str = "") -> ActDone:
     """Say something to a session that runs: the next hook of its client gives it the words, or its turn is ended for them."""
-    _refuse_sessions(app, "says something to a session")
+    refuse_sessions(app, "says something to a session")
     said = saying.say(app, session=session, text=text, now=now, project=project)
     task, program = said.task, app.settings.program
     facts: dict[str, Any] = {"session": said.session, "task": task.label if task else "", "text": said.text}
@@ -465,6 +465,33 @@ def stop(app: App, session: str, *, reason: str = "", hold: bool = False, projec
         lines.append(f"Task '{task.label}' is {state}.")
     facts = {"session": found.session, "stopped": found.ran, "concluded": found.concluded, "state": state}
     return ActDone(text="\n".join(lines), facts=facts, tasks=(task,) if task is not None else ())
+
+
+def take(app: App, task: Task) -> ActDone:
+    """Take a task from the agents, with their work so far: it is the caller's, in the folder where that lies."""
+    taken = stopping.take(app, task)
+    claim = stopping.claim_taken(app, taken)
+    facts = {**claim.task.shown(), "session": claim.session.id, "folder": taken.folder, "stopped": taken.ended}
+    lines = [f"Session {taken.ended} has ended; no attempt is used."] if taken.ended else []
+    lines += [f"You hold {claim.task.label} with fence {claim.fence}. Its work so far is in {taken.folder}"]
+    done, back = (f"{app.settings.program} task {verb} --session {claim.session.id}" for verb in ("done", "release"))
+    hint = f"When it is done: {done}\nTo give it back to the agents: {back}"
+    return ActDone(text="\n".join(lines), facts=facts, style="good", hint=hint, tasks=(claim.task,))
+
+
+def hand_on(app: App, task: Task, *, agent: str) -> ActDone:
+    """Stop whoever works on a task and let another agent go on with the work so far; that uses up no attempt."""
+    config = home_config(app)
+    for name in tasks.agent_names(agent):
+        catalog.adapter(name, commands=config.values["agents"], where=config.path)
+    taken = stopping.take(app, task)
+    task = admin.retry(app, taken.task, admin.TaskChange(agent=agent)).task
+    lines = [f"Session {taken.ended} has ended; no attempt is used."] if taken.ended else []
+    lines += [f"{agent} goes on with '{task.label}', from the work in {taken.folder}"]
+    go_on = f"Nobody starts it by itself. Go on: {app.settings.program} session start {task.label} --agent {agent}"
+    hint = "" if is_served(app, task.project, by=agent) else go_on
+    facts = {**task.shown(), "folder": taken.folder, "stopped": taken.ended}
+    return ActDone(text="\n".join(lines), facts=facts, style="good", hint=hint, tasks=(task,))
 
 
 _VERBS: dict[str, Callable[..., ActDone]] = {

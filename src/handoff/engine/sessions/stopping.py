@@ -1,4 +1,4 @@
-"""Ending a session for a person, and concluding one that is over and that nobody looks after any more."""
+"""Ending a session for a person, taking its task over, and concluding one that is over and that nobody looks after any more."""
 
 from __future__ import annotations
 
@@ -9,21 +9,28 @@ from handoff.agents import folder as folders
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
-from handoff.board.tasks import tasks
+from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.features import pulse
+from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.safety.incidents import has_board
 from handoff.engine.sessions import start
-from handoff.engine.tasks.admin import person
-from handoff.engine.workspaces import running
+from handoff.engine.tasks import report
+from handoff.engine.tasks.admin import find_task, person
+from handoff.engine.workspaces import running, task_clones
 from handoff.engine.workspaces.transcripts import known_session
 
 if TYPE_CHECKING:
+    from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
 STOPPED = "a person stopped it"
 _PAUSE = 0.2
 _FORCE_SECONDS, _PATIENCE_SECONDS = 15.0, 60.0
+_PERSONS_LEASE = 86_400.0
+"""A person who took a task shows no signs of life while they think."""
 
 
 class StoppedSession(Record):
@@ -71,12 +78,103 @@ def why_not(app: App, known: sessions.Session) -> UserError | None:
     return None
 
 
-def hold_for_person(app: App, task: Task) -> None:
+def hold_for_person(app: App, task: Task) -> Task:
     """Keep a task for a person, whoever works on it now: no supervisor of any machine starts it before it is given back."""
     program, by = app.settings.program, person(app)
-    fix = f"Take it: {program} task claim {task.label}. Give it back to the agents: {program} retry {task.label}"
+    fix = f"Take it: {program} take {task.label}. Give it back to the agents: {program} retry {task.label}"
     with app.database.transaction() as transaction:
+        if tasks.get(transaction, key=task.key).state == states.BLOCKED:
+            outcomes.retry(transaction, key=task.key, session=by)
         holds.hold_for_person(transaction, task, reason=f"kept for {by}", fix=fix)
+        return tasks.get(transaction, key=task.key)
+
+
+# --- take the wheel ---------------------------------------------------------------------------------------------
+
+
+class TakenTask(Record):
+    """A task that a person took from the agents, and where what they made of it lies."""
+
+    task: Task
+    ended: str
+    """The session that was ended for it; empty where none worked on it."""
+    session: str
+    """The agent's session that worked on it last; empty where none did."""
+    folder: str
+
+
+def task_meant(app: App, name: str, *, project: str = "") -> Task | None:
+    """The task of that name, or of the session of that id; None where there is neither."""
+    if not has_board(app):
+        return None
+    with suppress(UserError):
+        return find_task(app, name, project=project)
+    try:
+        known, folder = known_session(app, name)
+    except UserError:
+        return None
+    key = known.task or folders.get(folder, folders.FACTS).get("key")
+    return tasks.look_up(app.database, key=int(key)) if key else None
+
+
+def take(app: App, task: Task) -> TakenTask:
+    """Keep a task for the person and end the session that works on it: nobody else can have it from the first write on.
+
+    Who dies in the middle leaves it kept, and the same command goes on from there.
+    """
+    program, ended = app.settings.program, ""
+    report.refuse_phase(app, task)
+    if task.ended or task.state in (states.WAITING, states.GATED):
+        raise Conflict(f"Task '{task.label}' is {task.state}: nobody works on it.", f"See: {program} show {task.label}")
+    if task.state != states.RUNNING:
+        task = hold_for_person(app, task)
+    elif not _is_taken(app, task):
+        stopped = stop(app, session=task.held_by or "", reason="a person took its task over", hold=True)
+        task, ended = stopped.task or task, stopped.session
+        if not stopped.concluded:
+            kept = f"'{task.label}' is kept for you. Try again: {program} take {task.label}"
+            raise Conflict(f"Session {ended} does not end, or its work is still being judged.", kept)
+        if task.state != states.READY:
+            raise Conflict(
+                f"'{task.label}' is {task.state}: its session was faster.", f"See: {program} show {task.label}"
+            )
+    events = reversed(journal.of_task(app.database, key=task.key))
+    session = next((one.session for one in events if one.kind == "session.concluded" and one.session), "")
+    clone = task_clones.of_task(app, task)
+    return TakenTask(task, ended, session, clone.tree if clone is not None else task.workspace)
+
+
+def _is_taken(app: App, task: Task) -> bool:
+    """Whether a person has taken it before on this machine, and it was not given back since."""
+    holder = sessions.get(app.database, id=task.held_by or "-")
+    held = holds.of_task(app.database, key=task.key, host=holds.EVERYWHERE)
+    by_person = holder is not None and holder.kind == sessions.TAB and holder.host == app.settings.host
+    return by_person and held is not None and held.until >= holds.FOR_GOOD
+
+
+def claim_taken(app: App, taken: TakenTask) -> Claim:
+    """Give it to the person, who works where its sessions did; what they report done is judged there."""
+    task = taken.task
+    again = (task.held_by or "") if task.state == states.RUNNING else ""
+    return report.take(
+        app,
+        task=task.label,
+        project=task.project,
+        session=again,
+        lease=_PERSONS_LEASE,
+        workspace=taken.folder,
+    )
+
+
+def give_back(app: App, claim: Claim) -> Task:
+    """The person has left: what they did not report goes on with the next session."""
+    task = tasks.get(app.database, key=claim.task.key)
+    if (task.fence, task.state) != (claim.fence, states.RUNNING):
+        return task
+    return report.release(app, CurrentClaim(task, claim.fence, claim.session.id), reason="its person left it")
+
+
+# --- conclude what nobody looks after -----------------------------------------------------------------------------
 
 
 def settle(app: App, *, session: str) -> bool:

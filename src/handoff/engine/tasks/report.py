@@ -40,10 +40,11 @@ def take(
     lease: float = 0.0,
     labels: str = "",
     by_model: bool = False,
+    workspace: str = "",
 ) -> Claim:
     """Claim a task, the named one or the next; the ticket is written first, so that a killed claim is taken up again."""
     config = home_config(app)
-    place = find_project(app, name=project)
+    place = find_project(app, name=project, workspace=workspace)
     local_claim = claims.begin(app, session=session, workspace=place.workspace)
     who = sessions.SessionIdentity(
         id=local_claim.session,
@@ -56,7 +57,7 @@ def take(
     claim: Claim | None = None
     try:
         found = tasks.find(app.database, project=place.name, id=task) if task else None
-        claim = claim_as(app, config, who, task=_refuse_phase(app, found), role=role, lease=lease, by_hand=not by_model)
+        claim = claim_as(app, config, who, task=refuse_phase(app, found), role=role, lease=lease, by_hand=not by_model)
     finally:
         if claim is None:
             claims.drop(app, local_claim.session)
@@ -70,7 +71,7 @@ def take(
         from handoff.engine.safety import incidents
 
         incidents.look(app)  # how everything is before it begins: what passes the guard can be seen by comparing alone
-    if not claim.repeated:
+    if not claim.repeated and not workspace:
         _tell_unfinished(app, taken)
     views.refresh_or_tell(app, place.name, f"You hold {taken.label} with fence {claim.fence}")
     return claim
@@ -138,7 +139,8 @@ def claim_as(
     return claim
 
 
-def _refuse_phase(app: App, task: Task | None) -> Task | None:
+def refuse_phase(app: App, task: Task | None) -> Task | None:
+    """Refuse what a person does in another way: a plan, or a phase of a flow."""
     if task is not None and task.kind == tasks.PLAN:
         raise Refused(
             f"'{task.label}' is for an agent: its session plans a split in a clone of its own.",

@@ -30,7 +30,7 @@ _SECTIONS = {
         "run": ("features.prompts", "print the prompt that fits where the feature stands"),
         "continue": ("features.prompts", "print the prompt for the next session, with everything it must know"),
         "prompt": ("features.prompts", "print any prompt, without looking at the plan"),
-        "take": ("agents.take", "take a session over that any client has kept, and hand it to another one"),
+        "take": ("agents.take", "take a task from an agent, or a session from any client, and hand it on"),
         "board": ("board.board", "show what needs you, what runs, what landed and what is next, live, with keys"),
         "page": ("board.page", "show the same in a browser, also on the phone, and answer there"),
         "status": ("features.status", "show where the feature stands and what to do next"),

@@ -1,24 +1,30 @@
-"""`handoff take`: the newest session of this folder, in any client's own store, handed on."""
+"""`handoff take`: a task that agents work on, or the newest session of this folder in any client's own store, taken over."""
 
 from __future__ import annotations
 
 import os
 
 from handoff.agents.by_hand import BY_HAND
+from handoff.agents.history.stores.table import STORES
 from handoff.base.errors import UsageError
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.sessions import take
+from handoff.engine import acts
+from handoff.engine.sessions import stopping, take
 from handoff.engine.sessions.handover import TOKENS
-from handoff.surfaces.cli.command import Command, flag, option, optional_word
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, project_option
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.sessions.take import Start, TakenSession
     from handoff.surfaces.cli.command import Context, Parser
 
-_EPILOG = "Nothing is written, unless --feature NAME or --task ID keeps it: neither to the repository nor to the client's store. Which sessions there are: handoff session list --clients"
+_EPILOG = (
+    "Of a client's session nothing is written, unless --feature NAME or --task ID keeps it: neither to the repository nor to the client's store."
+    " Which sessions there are: handoff session list --clients. A task that you took goes back to the agents with `task release` or `retry`."
+)
 _PLACES = ("terminal", "tmux")
 
 
@@ -27,12 +33,14 @@ def _arguments(parser: Parser) -> None:
         parser,
         "what",
         "WHAT",
-        "a client, or a session of one by its id or the beginning of it; the newest of this folder without it",
+        "a task or a session of handoff's, which is stopped and yours from then on; a client, or a session of one by its id or the"
+        " beginning of it; the newest of this folder without it",
     )
     option(
         parser,
         "--to AGENT",
-        "start this client with the text as its first prompt; the same client goes on with its own session",
+        "a task: the next session is one of this agent, with the work so far; else: start this client with the text as its first"
+        " prompt; the same client goes on with its own session",
     )
     option(parser, "--budget TOKENS", "estimated tokens that the text may have (default: 2000)", None, type=int)
     option(parser, "--task ID", "keep it as a task with the text as its brief")
@@ -47,9 +55,14 @@ def _arguments(parser: Parser) -> None:
         choices=_PLACES,
     )
     option(parser, "--with WORD", "one more word for the client (may be repeated)", [], dest="words")
+    project_option(parser)
 
 
 def _take(ctx: Context, arguments: Namespace) -> int:
+    if arguments.what and arguments.what not in STORES:
+        task = stopping.task_meant(ctx.app, arguments.what, project=arguments.project)
+        if task is not None:
+            return _take_task(ctx, arguments, task)
     if arguments.budget is not None and arguments.budget <= 0:
         raise UsageError("--budget takes a number above 0.", "For example: --budget 4000")
     taken = take.take(ctx.app, what=arguments.what, tokens=arguments.budget or TOKENS)
@@ -70,6 +83,20 @@ def _take(ctx: Context, arguments: Namespace) -> int:
         else:
             ctx.out.warning("the text was not copied: no clipboard was found. It is printed above.")
     return 0
+
+
+def _take_task(ctx: Context, arguments: Namespace, task: Task) -> int:
+    """The agent's session is stopped, and its task is the person's or another agent's."""
+    for name in ("budget", "task", "copy", "raw", "place"):
+        if getattr(arguments, name):
+            word = "in" if name == "place" else name
+            raise UsageError(
+                f"--{word} is for the text of a client's session.", f"Leave it out to take '{task.label}'."
+            )
+    acts.refuse_sessions(ctx.app, "takes a task over")
+    if arguments.to:
+        return ctx.out.done(acts.hand_on(ctx.app, task, agent=arguments.to))
+    return ctx.out.done(acts.take(ctx.app, task))
 
 
 def _feature(arguments: Namespace) -> str:
