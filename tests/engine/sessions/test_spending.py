@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from handoff.board import gates
-from handoff.board.sessions import expenses
+from handoff.board.sessions import expenses, holds
 from sandbox import Cli
 
 # As the real client does it: its answers are told in its own record alone until the turn is over, and this one never is.
@@ -169,7 +169,7 @@ def test_the_money_of_a_day_is_asked_for_once_and_a_no_lets_the_tasks_wait(file_
     (asked,) = _asked(ground)
     assert "cost 0.60 USD, and max_cost_per_day is 0.2, raised by 0.2." in asked.gate.asked
     cli("answer", asked.task, "no", "--project", "demo")
-    assert ground.tasks()[asked.task].state == "ready", "it waits for tomorrow"
+    ground.until(lambda: ground.tasks()[asked.task].state == "ready", "it waits for tomorrow")
     ground.add("dd")
     ground.until(lambda: "Nothing is started" in cli("work", "--status").out, "the supervisor says why")
     assert (_asked(ground), ground.count("gate.opened")) == ([], 2)
@@ -191,3 +191,33 @@ def test_a_batch_that_has_spent_its_budget_starts_no_part_until_it_is_raised(fil
     ground.settings("max_cost_per_batch = 50\nmax_running = 1\nback_off_seconds = 0.5\n")
     ground.until(ground.done, "the batch goes on")
     assert sum(one.money for one in expenses.by_agent(ground.app.database)) == pytest.approx(0.9)
+
+
+def test_one_answer_about_the_money_of_a_batch_is_for_all_its_parts(file_ground, cli):
+    ground = file_ground
+    ground.settings("max_cost_per_batch = 0.2\nmax_running = 1\nback_off_seconds = 0.5\n")
+    ground.add_batch("aa", "bb", "cc", "dd")
+    for name in ("aa", "bb", "cc", "dd"):
+        ground.script(f"night/{name}", {"spend": 0.3}, {"write": f"{name}.txt", "text": name})
+    ground.supervisor()
+    waits = "it waits for your answer about the money of its batch"
+    ground.until(lambda: _held(ground) == [waits, waits], "the others wait for the same answer")
+    (asked,) = _asked(ground)
+    assert "No raises nothing and blocks the parts of the batch that are not done." in asked.gate.question
+    assert f"answer {asked.task} yes 5, or no" in holds.listing(ground.app.database)[0].fix
+    cli("answer", asked.task, "no", "--project", "demo")
+    ground.until(lambda: ground.states()["join"] == "gated", "the answer is for all of them")
+    (missing,) = gates.listing(ground.app.database)
+    assert "3 of 4 parts of batch 'night' are missing" in missing.gate.question
+    assert (missing.gate.cap, _held(ground)) == ("", [])
+    assert "rejected: no more money" in cli("task", "list", "--project", "demo").out
+    cli("retry", "night", "--project", "demo")
+    ground.until(lambda: _asked(ground), "a person who lets them try again is asked once more")
+    (asked,) = _asked(ground)
+    cli("answer", asked.task, "yes", "5", "--project", "demo")
+    ground.until(ground.done, "all of them go on")
+    assert (len(gates.about_cap(ground.app.database, cap="max_cost_per_batch")), _held(ground)) == (2, [])
+
+
+def _held(ground):
+    return [one.reason for one in holds.listing(ground.app.database)]

@@ -142,9 +142,12 @@ def answer(
         word = ""
     elif word == "no":
         found = gates.of_task(app.database, key=task.key)
-        if not (reason or text or by_code or (found is not None and found.cap)):
+        capped = found is not None and found.cap
+        if not (reason or text or by_code or capped):
             raise UsageError("Say why: REASON is missing.", f"For example: {program} answer {task.label} no WHY")
-        outcome = admin.reject(app, task, reason=reason or text or "no reason was given", by=by)
+        outcome = admin.reject(
+            app, task, reason=reason or text or ("no more money" if capped else "no reason was given"), by=by
+        )
     else:
         if word == "edit" and not text.strip():
             raise UserError("An edit needs the text as it is to be.", "Nothing was answered.")

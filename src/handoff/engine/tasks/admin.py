@@ -89,7 +89,7 @@ def approve(app: App, task: Task, *, reason: str = "", answer: str = "", by: str
         return outcome
     outcome = kinds.approve(app, task, by=who, reason=reason, answer=answer)
     if gate is not None and gate.cap:
-        spending.let_go_on(app, task)
+        spending.let_go_on(app)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is approved")
     return outcome
 
@@ -103,6 +103,9 @@ def reject(app: App, task: Task, *, reason: str, by: str = "") -> Outcome:
         reviewed = decided is not None and decided.state == decisions.WAITING and decided.intent.get("review")
         if reviewed or (gate is not None and gate.cap == spending.DAY):  # the task itself has done nothing wrong
             outcome = outcomes.retry(transaction, key=task.key, session=by or person(app))
+        elif gate is not None and gate.cap == spending.BATCH:
+            spending.block_parts(transaction, outcome.task, session=by or person(app))
+    spending.let_go_on(app)
     reviews.look(app)
     views.refresh_or_tell(app, task.project, f"The gate of {task.label} is rejected")
     return outcome

@@ -8,8 +8,9 @@ from handoff.agents.usage import Prices
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
-from handoff.board.sessions import expenses, holds
-from handoff.board.tasks import states, tasks
+from handoff.board.events import journal
+from handoff.board.sessions import expenses, holds, leases
+from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.home import home_config
 from handoff.engine.proof.faults import GroundFault
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from handoff.store.database import Store, Transaction
 
 DAY, TASK, BATCH = "max_cost_per_day", "max_cost_per_task", "max_cost_per_batch"
+_BATCH_WAITS = "it waits for your answer about the money of its batch"
 _AMOUNT = re.compile(r"(?:yes\b)?[\s,:]*\$?\s*(\d+(?:\.\d+)?)\s*(?:\$|usd|dollars?)?(?:\s+more)?\.?", re.IGNORECASE)
 
 
@@ -101,16 +103,31 @@ def refuse_spent_up_task(app: App, config: Config, task: Task) -> None:
 
 
 def ask(app: App, transaction: Transaction, claim: Claim) -> bool:
-    """Where a cap kept the task from starting, a person is asked instead; one question for a batch is enough."""
+    """Where a cap kept the task from starting, a person is asked instead: once for a batch, and the answer is for all its parts."""
     task = claim.task
     cap = _reached(transaction, home_config(app), task)
     if cap is None:
         return False
-    batch = task.batch or 0 if cap.setting == BATCH else 0
-    if batch and any(one.state == gates.OPEN for one in gates.about_cap(transaction, cap=BATCH, batch=batch)):
-        return False
-    _ask(transaction, cap, task, fence=claim.fence, no="blocks the task")
+    if cap.setting == TASK:
+        _ask(transaction, cap, task, fence=claim.fence, no="blocks the task")
+        return True
+    before = next(iter(gates.about_cap(transaction, cap=BATCH, batch=task.batch or 0)), None)
+    if before is not None and before.state == gates.OPEN:
+        leases.release(transaction, key=task.key, fence=claim.fence, reason=_BATCH_WAITS)
+        asked = tasks.get(transaction, key=before.task).label
+        fix = f"Answer it: {app.settings.program} answer {asked} yes 5, or no"
+        holds.hold_for_person(transaction, task, reason=_BATCH_WAITS, fix=fix)
+    elif before is not None and before.state == gates.REJECTED and not _is_retried(transaction, task, before):
+        outcomes.block(transaction, key=task.key, reason=f"rejected: {before.reason}", fence=claim.fence)
+    else:
+        _ask(transaction, cap, task, fence=claim.fence, no="blocks the parts of the batch that are not done")
     return True
+
+
+def _is_retried(transaction: Transaction, task: Task, gate: Gate) -> bool:
+    """Whether a person let the task try again after their no."""
+    events = journal.of_task(transaction, key=task.key)
+    return any(one.kind == "task.retried" and one.at >= (gate.answered_at or 0.0) for one in events)
 
 
 def _ask(transaction: Transaction, cap: Cap, task: Task, *, fence: int | None, no: str) -> None:
@@ -133,10 +150,21 @@ def raised_by(app: App, task: Task, gate: Gate, words: str) -> str:
     return f"{max(0.0, cap.spent - cap.limit - cap.raised) + amount:.6f}"
 
 
-def let_go_on(app: App, task: Task) -> None:
-    """The parts of a batch that waited for the same answer need not wait longer."""
-    for one in tasks.of_batch(app.database, batch=task.batch) if task.batch is not None else ():
-        holds.try_task(app.database, key=one.key)
+def let_go_on(app: App) -> None:
+    """The parts that waited for the answer about their batch wait no longer when it was given, or its task is over."""
+    store = app.database
+    for held in holds.listing(store):
+        if held.reason == _BATCH_WAITS:
+            batch = tasks.get(store, key=int(held.name)).batch or 0
+            if not any(one.state == gates.OPEN for one in gates.about_cap(store, cap=BATCH, batch=batch)):
+                holds.release_task(store, key=int(held.name))
+
+
+def block_parts(transaction: Transaction, task: Task, *, session: str) -> None:
+    """A no to more money for a batch is one for each of its parts that could begin."""
+    for one in tasks.of_batch(transaction, batch=task.batch or 0):
+        if one.state == states.READY and one.kind in tasks.PARTS:
+            outcomes.block(transaction, key=one.key, reason=task.reason, session=session)
 
 
 def look(app: App, *, project: str = "") -> None:
@@ -147,6 +175,7 @@ def look(app: App, *, project: str = "") -> None:
             gates.approve(
                 store, key=one.gate.task, answered_by="the settings", reason="the cap is not reached any more"
             )
+    let_go_on(app)
     cap = _cap(store, config, DAY)
     ready = tasks.listing(store, project=project, state=states.READY) if cap.is_reached else []
     if not ready:
