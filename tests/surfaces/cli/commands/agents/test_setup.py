@@ -137,8 +137,8 @@ def test_a_person_is_asked_and_may_leave_things_out(machine):
         ("git guard", "n"),
         ("background?", ""),
         ("Open a tab", ""),
-        ("Finished work whose checks are green", "never"),
-        ("a branch of its own)? [auto]: never", "review"),
+        ("Which one? [auto]:", "never"),
+        ("Which one? [auto]: never\nWhich one? [auto]:", "review"),
         ("Do it?", ""),
     ):
         screen.until(question)

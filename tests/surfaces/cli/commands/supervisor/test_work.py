@@ -162,7 +162,7 @@ run = "while ! test -e {go}; do sleep 0.05; done"
     words = cli.command("work", "--agent", "scripted", "--max", "1", "--in-checkout", "--", str(script))
     screen = Screen(words, cwd=repo.path, env={**cli.full_environment(), "TERM": "xterm-256color"})
     try:
-        screen.until("Finished work whose checks are green")  # in a terminal it is asked once
+        screen.until("it lands on your branch", "Which one? [auto]:")  # in a terminal it is asked once
         screen.type("\r")
         seen = screen.until("●1 running", "● first", "night  ", "2 waiting of 2", "NEXT 3")
         assert "scripted" in next(line for line in seen.splitlines() if "● first" in line)

@@ -41,6 +41,7 @@ _MARKS = {
     setup.FAIL: "cannot",
 }
 _WIDEST = 60
+_LANDED = ("it lands on your branch", "you look at it first", "it stays on a branch of its own")
 TRUST = {
     "codex": "Codex runs hooks only after you have trusted them: start codex once and accept them with /hooks.",
     "copilot": "Copilot runs hooks of a repository only in a folder you have trusted.",
@@ -123,14 +124,13 @@ def _choices(ctx: Context, arguments: Namespace, here: SetupGround, *, asking: b
 
 def ask_landing(ctx: Context) -> str:
     """What becomes of finished, green work."""
-    while True:
-        said = ctx.out.ask_words(
-            "Finished work whose checks are green: auto (it lands on your branch), review (you look first)"
-            " or branch (it stays on a branch of its own)?",
-            LANDINGS[0],
-        )
-        if said in LANDINGS:
-            return said
+    ctx.out.note("When an agent's work is finished and its checks are green:")
+    for name, what in zip(LANDINGS, _LANDED, strict=True):
+        ctx.out.note(f"  {name:<7} {what}")
+    said = ""
+    while said not in LANDINGS:
+        said = ctx.out.ask_words("Which one?", LANDINGS[0])
+    return said
 
 
 def _show_ground(ctx: Context, here: SetupGround) -> None:

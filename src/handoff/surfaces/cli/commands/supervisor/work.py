@@ -107,8 +107,6 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         _warn_of_listeners(ctx)
         asked = pick(arguments, "agent labels in_checkout until until_done drain")
         return ctx.out.done(acts.work(ctx.app, *arguments.words, limit=arguments.max, **asked, project=project))
-    if not arguments.drain:
-        _ask_once(ctx, project)
     _announce(ctx, arguments, project)
     worker_settings = worker_settings_of(
         ctx, arguments, project=project, until=arguments.until, until_done=arguments.until_done
@@ -133,6 +131,8 @@ def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None
     from handoff.engine.supervisor import process
 
     process.name_workers(ctx.app, arguments.agent, project=project, until=arguments.until)
+    if not arguments.drain:
+        _ask_once(ctx, project)
     scope = f"project {project}" if project else "every project of this machine"
     what = "Seeing off what runs" if arguments.drain else "Working"
     text = f"{what} for {scope} with {', '.join(arguments.agent)}. Ctrl-C ends this supervisor; its agents go on."
