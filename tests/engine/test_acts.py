@@ -15,6 +15,7 @@ from handoff.board.tasks import tasks
 from handoff.engine import acts
 from handoff.engine.acts.act import Act
 from relay import app
+from sandbox import Repo
 
 
 @pytest.fixture
@@ -152,3 +153,32 @@ def test_no_word_is_lost_between_what_was_read_and_what_counts_as_heard(asked):
     assert hear() == ("A person says: two",)
     assert hear() == ()
     own.close()
+
+
+def test_a_task_is_for_agents_that_somebody_knows(asked, place, monkeypatch):
+    refused = asked("task", "add", "other", "Make b.", "--agent", "claude,nobody", code=1).err
+    assert "There is no agent 'nobody'" in refused
+    assert "Known agents: claude, codex" in refused
+    assert "There is no task 'other'" in asked("show", "other", code=1).err
+    if place.url.startswith("postgres"):
+        place.open()
+        monkeypatch.setenv("HANDOFF_DATABASE_URL", place.url)
+        said = asked("task", "add", "other", "Make b.", "--agent", "claude,nobody")
+        assert "Warning: There is no agent 'nobody'. The task waits for a machine that knows it." in said.out + said.err
+
+
+def test_a_comma_in_a_path_is_doubted_with_the_command_that_names_two(asked):
+    said = asked("task", "add", "other", "Make b.", "--owns", "a.py, b/")
+    assert "handoff task edit other --owns a.py --owns b/" in said.out + said.err
+    said = asked("task", "edit", "other", "--owns", "a.py", "--owns", "b/")
+    assert "comma" not in said.out + said.err
+
+
+def test_a_task_for_a_named_project_is_for_the_checkout_of_that_project(asked, tmp_path):
+    elsewhere = str(tmp_path / "elsewhere")
+    Repo.create(elsewhere)
+    own = asked("show", "demo", "--json").json["workspace"]
+    made = asked("task", "add", "there", "Make b.", "--project", "repo", "--json", cwd=elsewhere).json
+    assert (made["project"], made["workspace"]) == ("repo", own)
+    made = asked("task", "add", "here", "Make c.", "--project", "brand-new", "--json", cwd=elsewhere).json
+    assert (made["project"], made["workspace"]) == ("brand-new", elsewhere)

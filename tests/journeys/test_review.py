@@ -18,9 +18,9 @@ class Person:
     def __init__(self, repo, cli, tmp_path) -> None:
         self.repo, self.cli, self.tmp = repo, cli, tmp_path
 
-    def session(self, task: str, *acts: dict) -> None:
+    def session(self, task: str, *acts: dict) -> str:
         script = write_script(str(self.tmp / "acts.toml"), *acts, {"run": "echo made >> made.txt"})
-        self.cli("session", "start", task, "--agent", "scripted", "--with", script)
+        return self.cli("session", "start", task, "--agent", "scripted", "--with", script).out
 
     def set(self, text: str) -> None:
         os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
@@ -43,7 +43,7 @@ def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
     person.set('landing = "review"\n')
     person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
     before = person.subjects()
-    person.session("demo")
+    assert "ended well. Task 'demo' waits for your answer: handoff answer demo" in person.session("demo")
     gate = person.cli("gate", "show", "demo", "--json").json
     assert gate["question"].startswith("Land 'demo' on main? It is green and changes 1 file.\n")
     assert "See it: git diff main...handoff/demo-1. Yes lands it." in gate["question"]
@@ -56,7 +56,8 @@ def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
     person.repo.write("meanwhile.txt", "by the person\n")
     person.repo.commit("meanwhile")
     person.session("demo")
-    person.cli("answer", "demo", "yes")
+    said = person.cli("answer", "demo", "yes").out
+    assert said == f"Approved: demo is done and landed as {person.repo.head()[:10]}.\n"
     assert person.made() == "made\nmade\n"
     assert "meanwhile" in person.subjects()
     assert person.cli("show", "demo", "--json").json["state"] == "done"

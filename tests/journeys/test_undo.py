@@ -148,9 +148,13 @@ def test_a_task_whose_landing_was_taken_back_says_so_and_may_be_done_again(repo,
     cli("session", "start", "mail", "--agent", "scripted", "--with", script)
     landed = repo.head()
     assert "✓ mail\n" in cli().out
-    assert "only a blocked task" in cli("retry", "mail", code=4).err
+    refused = cli("retry", "mail", code=4).err
+    assert "only a blocked task" in refused
+    assert "Take its landing back first: handoff undo mail" in refused
+    assert f"'mail' has landed already, as {landed[:10]}." in cli("land", "mail", code=4).err
 
-    told = cli("undo", "--dry-run").out
+    told = cli("undo", "mail", "--dry-run").out
+    assert told == cli("undo", "--dry-run").out
     assert "mail is not on main any more. To let it be done again: handoff retry mail" in told
     assert "✓ mail\n" in cli().out
     assert same_words(told, cli("undo").out)
@@ -169,6 +173,19 @@ def test_a_task_whose_landing_was_taken_back_says_so_and_may_be_done_again(repo,
     assert repo.git("rev-list", "--count", f"{before}..HEAD") == "1\n"
     assert "✓ mail\n" in cli().out
     assert repo.git("branch", "--list", "handoff/*") == ""
+
+
+def test_a_landing_that_a_person_reverted_with_git_may_be_done_again(repo, cli, tmp_path):
+    cli("task", "add", "mail", "Write mail.txt.", "--check", "test -s mail.txt")
+    script = write_script(str(tmp_path / "agent.toml"), {"write": "mail.txt", "text": "one"})
+    cli("session", "start", "mail", "--agent", "scripted", "--with", script)
+    landed = repo.head()
+    repo.write("mine.txt", "mine")
+    repo.commit("My own work")
+    assert "git revert" in cli("undo", "mail", code=3).err
+    repo.git("revert", "--no-edit", landed)
+    assert "mail is ready again." in cli("retry", "mail").out
+    assert "task.undone" in cli("log", "mail").out
 
 
 def test_a_killed_restore_is_taken_back_as_far_as_it_came(repo, cli):

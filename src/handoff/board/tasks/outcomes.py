@@ -151,9 +151,12 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
         if task.state == states.DONE and is_undone(task):
             return Outcome(_do_again(transaction, task, session=session))
         if task.state != states.BLOCKED:
+            landed = task.state == states.DONE and texts.read(task.evidence, {}).get("landed")
             raise Conflict(
                 f"Task '{task.label}' is {task.state}; only a blocked task can be tried again.",
-                f"See: handoff show {task.label}",
+                f"Take its landing back first: handoff undo {task.label}"
+                if landed
+                else f"See: handoff show {task.label}",
             )
         needs.waive_cancelled(transaction, task)
         racing = races.entrants_of(transaction, task)

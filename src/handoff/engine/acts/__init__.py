@@ -7,7 +7,7 @@ from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
-from handoff.board.events import journal
+from handoff.board.events import journal, texts
 from handoff.board.events.incidents import Incident
 from handoff.board.sessions import holds, sessions
 from handoff.board.tasks import states, tasks
@@ -157,12 +157,20 @@ def answer(
     stuck = task.state == BLOCKED
     again = f"To let it try again: {program} retry {task.scope if task.kind == tasks.PHASE else task.label}"
     return ActDone(
-        text=f"{_ANSWERED[word]}: {task.label} is {task.state}.",
+        text=f"{_ANSWERED[word]}: {task.label} {_now(task)}.",
         facts={"task": task.label, "project": task.project, "state": task.state, "reason": task.reason},
         style="" if stuck else "good",
         hint=again if stuck else "",
         tasks=(task,),
     )
+
+
+def _now(task: Task) -> str:
+    """How a task stands, with the commit where it has one."""
+    landed = str(texts.read(task.evidence, {}).get("landed") or "") if task.state == states.DONE else ""
+    if landed:
+        return f"is done and landed as {landed[:10]}"
+    return "waits for your answer" if task.state == states.GATED else f"is {task.state}"
 
 
 # --- retry and cancel --------------------------------------------------------------------------------------------
@@ -381,7 +389,7 @@ def say(app: App, session: str, text: str, *, now: bool = False, project: str = 
     task = ended.task or task
     facts |= {"stopped": ended.ran, "task_state": task.state}
     if task.state != states.READY:
-        words = f"Session {said.session} has ended before it heard you: '{task.label}' is {task.state}."
+        words = f"Session {said.session} has ended before it heard you: '{task.label}' {_now(task)}."
         return ActDone(text=words, hint=f"See: {program} show {task.label}", facts=facts, style="warn", tasks=(task,))
     words = f"Session {said.session} has ended; its work is kept. The next session of '{task.label}' begins with your words."
     by = said.agent
@@ -398,9 +406,7 @@ def add(app: App, brief: str, *, agent: str = "", check: str = "", landing: str 
     if len(brief.split()) < 2:  # noqa: PLR2004 - a word alone is an id
         raise UsageError("Say in a sentence what is to be done.", "For example: fix the login test")
     place = create.project_of_caller(app, name=project, workspace=projects.checkout(app, project) if project else "")
-    config = home_config(app)
-    for one in tasks.agent_names(agent):
-        catalog.adapter(one, commands=config.values["agents"], where=config.path)
+    create.check_agents(app, agent)
     name = create.new_id(app, place.name, brief)
     request = create.Request(task=name, brief=brief, agent=agent, check=check, landing=landing)
     task = create.write_down(app, place, request)
@@ -465,7 +471,7 @@ def stop(app: App, session: str, *, reason: str = "", hold: bool = False, projec
         lines.append(f"Task '{task.label}' is kept for you. Take it: {program} task claim {task.label}")
         lines.append(f"Give it back to the agents: {program} retry {task.label}")
     elif task is not None:
-        lines.append(f"Task '{task.label}' is {state}.")
+        lines.append(f"Task '{task.label}' {_now(task)}.")
     facts = {"session": found.session, "stopped": found.ran, "concluded": found.concluded, "state": state}
     return ActDone(text="\n".join(lines), facts=facts, tasks=(task,) if task is not None else ())
 

@@ -59,8 +59,9 @@ class ConcludedSession(Record):
     def words(self) -> str:
         why = f" ({self.outcome.reason})" if self.outcome.reason else ""
         wait = f", to go on at {stamp(self.outcome.until)}" if self.outcome.until else ""
-        asked = " A person is asked: see `handoff gate list`." if self.task.state == states.GATED else ""
-        return f"Session {self.session}: {self.outcome.word}{why}{wait}. Task '{self.task.label}' is {self.task.state}.{asked}"
+        label, asks = self.task.label, self.task.state == states.GATED
+        stands = f"waits for your answer: handoff answer {label}" if asks else f"is {self.task.state}."
+        return f"Session {self.session}: {self.outcome.word}{why}{wait}. Task '{label}' {stands}"
 
 
 def patiently(app: App, function: Callable[[], T], tell: Callable[[str], None] | None = None) -> T:

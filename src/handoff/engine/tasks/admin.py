@@ -6,7 +6,6 @@ import json
 import os
 from collections import deque
 
-from handoff.agents import catalog
 from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.files import remove
 from handoff.base.record import TYPE_CHECKING, Record
@@ -22,11 +21,12 @@ from handoff.engine.features import pulse
 from handoff.engine.home import find_project, home_config
 from handoff.engine.outcome import kinds, reviews
 from handoff.engine.outcome.carry_out import GateAnswer, carry_out
-from handoff.engine.tasks import claims, spending
+from handoff.engine.tasks import claims, create, spending
 from handoff.engine.tasks.open_tab import open_task
 from handoff.engine.workspaces import task_work, transcripts
 from handoff.engine.workspaces.baton import COMMENTED
 from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing.repository import Repository
 from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
@@ -151,13 +151,12 @@ class TaskChange(Record):
 
 def _change(app: App, transaction: Transaction, task: Task, change: TaskChange) -> Task:
     """Check it and write it; nothing is written of what cannot be."""
-    config = home_config(app)
-    for name in tasks.agent_names(change.agent or ""):
-        catalog.adapter(name, commands=config.values["agents"], where=config.path)
+    create.check_agents(app, change.agent or "")
     if change.brief is not None and not change.brief.strip():
         raise UserError("The brief is empty.", "Say what the next session must do.")
     if change.owns:
         Ownership.parse(change.owns)
+        create.doubt_commas(app, change.owns, task.label)
         if task.batch is not None:
             raise Refused(
                 f"'{task.label}' is a part: what it owns is checked against its neighbours.",
@@ -192,6 +191,7 @@ def edit(app: App, task: Task, change: TaskChange) -> Task:
 
 def retry(app: App, task: Task, change: TaskChange = TaskChange()) -> Outcome:  # noqa: B008 - a Record never changes
     """Let a blocked task try again, perhaps differently; one that waits for its ground, or for a moment to come, is tried at once."""
+    _see_revert(app, task)
     with app.database.transaction() as transaction:
         task = _change(app, transaction, tasks.get(transaction, key=task.key), change)
         held = holds.try_task(transaction, key=task.key)
@@ -205,6 +205,16 @@ def retry(app: App, task: Task, change: TaskChange = TaskChange()) -> Outcome:  
             outcome = outcomes.retry(transaction, key=task.key, session=person(app))
     views.refresh_or_tell(app, task.project, f"Task {task.label} may try again")
     return outcome
+
+
+def _see_revert(app: App, task: Task) -> None:
+    """A landing that a person reverted with git is taken back, as by `undo`."""
+    landed = str(texts.read(task.evidence, {}).get("landed") or "") if task.state == states.DONE else ""
+    if not landed or outcomes.is_undone(task) or not os.path.isdir(task.workspace):
+        return
+    words = ("log", "-n1", "--format=%H", f"--grep=This reverts commit {landed}", "HEAD", "--")
+    if Repository(task.workspace, app.git_environment).git(*words).text.strip():
+        outcomes.mark_landing(app.database, keys=[task.key], landed=landed, undone=True, session=person(app))
 
 
 def cancel(app: App, task: Task, *, reason: str = "") -> Outcome:

@@ -17,8 +17,10 @@ from handoff.engine.fanout.paths import is_stopped
 from handoff.engine.fanout.tab_urls import Job, uri_for
 from handoff.engine.home import FILES_STAMP, files_folder, find_project, home_config, settle
 from handoff.engine.proof.evidence import take_baseline
+from handoff.store.database import SQLITE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
@@ -86,8 +88,37 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
 def project_of_caller(app: App, *, name: str = "", workspace: str = "") -> Project:
     """The project new tasks are for. A session in a clone of its own writes them for the checkout it was made from."""
     project = find_project(app, name=name, workspace=workspace)
+    if name and not workspace and find_project(app).name != name:
+        from handoff.engine.workspaces import projects
+
+        workspace = projects.known_checkout(app, name)  # a name that is new is given to the checkout one stands in
+        project = find_project(app, name=name, workspace=workspace)
     checkout = "" if workspace else str(session_facts(app).get("checkout", ""))
     return project._replace(workspace=checkout) if os.path.isdir(checkout) else project
+
+
+def check_agents(app: App, agent: str) -> None:
+    """The agents that a person names are known here. Where machines share a database it may be another one that knows them."""
+    from handoff.agents import catalog
+
+    config = home_config(app)
+    for name in tasks.agent_names(agent):
+        try:
+            catalog.adapter(name, commands=config.values["agents"], where=config.path)
+        except UserError as error:
+            if app.database.kind == SQLITE:
+                raise
+            app.notes.append(f"Warning: {error.message} The task waits for a machine that knows it. {error.hint}")
+
+
+def doubt_commas(app: App, owns: Sequence[str], task: str) -> None:
+    """Agents are named with commas between them, paths are not: a comma is part of a file's name."""
+    for one in owns:
+        if "," in one and "{" not in one:
+            apart = " ".join(f"--owns {part.strip()}" for part in one.split(",") if part.strip())
+            app.notes.append(
+                f"Warning: '{one}' is one path with a comma in its name. Several paths: {app.settings.program} task edit {task} {apart}"
+            )
 
 
 def session_facts(app: App) -> dict[str, Any]:

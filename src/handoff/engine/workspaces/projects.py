@@ -53,13 +53,18 @@ def checkout(app: App, name: str) -> str:
     """Where a project is checked out on this machine: here, if this is it."""
     if not name or find_project(app).name == name:
         return find_project(app).workspace
-    place = next((one for one in _places(app, name) if os.path.isdir(one)), "")
+    place = known_checkout(app, name)
     if not place:
         raise UserError(
             f"Project '{name}' has no checkout on this machine.",
             f"See where it is: {app.settings.program} project list",
         )
     return place
+
+
+def known_checkout(app: App, name: str) -> str:
+    """The first checkout of a project that is there, or nothing."""
+    return next((one for one in _places(app, name) if os.path.isdir(one)), "")
 
 
 def left_behind(app: App, folder: str) -> list[KnownProject]:

@@ -25,6 +25,8 @@ from handoff.git.plumbing.repository import Repository
 from handoff.git.workspaces.workspaces import read_workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from handoff.engine.app import App
     from handoff.git.snapshots.take import Snapshot
 
@@ -79,13 +81,20 @@ def operations(app: App, *, snapshot_store: SnapshotStore) -> list[Operation]:
 
 
 def choose_operation(app: App, *, snapshot_store: SnapshotStore, name: str = "") -> Operation:
-    """The newest operation, or the one an id means."""
+    """The newest operation, or the one an id means; a task means its latest landing."""
+
+    def brought(members: Sequence[str]) -> bool:
+        keys = _keys_of(app, snapshot_store, list(members))
+        return any(tasks.get(app.database, key=key).label == name for key in keys)
+
     found = operations(app, snapshot_store=snapshot_store)
     if not found:
         raise UserError("There is nothing to undo here.", "See what can be restored: handoff snapshot list")
     if not name:
         return found[0]
     matching = [one for one in found if len(name) >= _SHORTEST_ID and one.id.startswith(name)]
+    if not matching and has_board(app):
+        matching = [one for one in found if isinstance(one.subject, Landing) and brought(one.subject.members)][:1]
     if len({one.id for one in matching}) != 1:  # the same once more is meant as it was done last
         many = "more than one operation" if matching else "no operation that can be taken back here"
         raise UserError(f"'{name}' means {many}.", "See the ids with: handoff undo --list")

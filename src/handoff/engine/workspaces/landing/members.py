@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from handoff.base.errors import UserError
+from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import first_line
 from handoff.board.events import texts
 from handoff.board.tasks import flows, tasks
@@ -23,6 +23,7 @@ from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, read_wor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from handoff.engine.app import App
     from handoff.git.snapshots.take import Snapshot
@@ -61,13 +62,13 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     return member
 
 
-def _branch_of_task(app: App, name: str) -> str:
-    """The branch on which the work of a task was kept, if the name is a task's."""
+def _facts_of_task(app: App, name: str) -> dict[str, Any]:
+    """What became of the work of a task, if the name is a task's: the branch it was kept on, the commit it landed as."""
     try:
         task = tasks.find(app.database, project=find_project(app).name, id=name)
     except UserError:
-        return ""
-    return str(texts.read(task.evidence, {}).get("branch", ""))
+        return {}
+    return dict(texts.read(task.evidence, {}))
 
 
 def members_of(
@@ -89,8 +90,12 @@ def members_of(
             found.append(_from_workspace(app, snapshot_store, workspace, message))
             continue
         commit = refs.get(f"refs/heads/{name}")
-        if commit is None and (kept := _branch_of_task(app, name)):
-            name, commit = kept, refs.get(f"refs/heads/{kept}")  # noqa: PLW2901 - the task means its work
+        facts = _facts_of_task(app, name) if commit is None else {}
+        if kept := facts.get("branch"):
+            commit = refs.get(f"refs/heads/{kept}")
+            if commit is None and (landed := str(facts.get("landed") or "")):
+                raise Conflict(f"'{name}' has landed already, as {landed[:10]}.", f"See it: git show {landed[:10]}")
+            name = kept  # noqa: PLW2901 - the task means its work
         if commit is None:
             raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
         branches.append((len(found), name, commit))

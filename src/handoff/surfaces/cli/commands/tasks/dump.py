@@ -57,7 +57,7 @@ def _dump_arguments(parser: Parser) -> None:
 
 def _task_arguments(parser: Parser) -> None:
     project_option(parser)
-    option(parser, "--workspace DIR", "checkout to work in (default: this one)")
+    option(parser, "--workspace DIR", "checkout to work in (default: that of the project you name, else this one)")
     option(parser, "--tests CMD", "run this now and note its verdict in the baseline")
     option(parser, "--after TASK", "start only when this task is done (may be repeated)", [])
     option(
@@ -109,6 +109,7 @@ def _add(ctx: Context, arguments: argparse.Namespace) -> None:
     if not arguments.task and not arguments.from_step:
         raise UsageError("Say which task: ID.", f"See: {ctx.settings.program} task add --help")
     arguments.batch_fan_in = False
+    create.check_agents(ctx.app, arguments.agent)
     project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
     if not arguments.brief and len(arguments.task.split()) > 1:
         arguments.brief, arguments.task = arguments.task, create.new_id(ctx.app, project.name, arguments.task)
@@ -186,6 +187,7 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
         return
     older = create.is_older(ctx.app, project)
     task = create.write_down(ctx.app, project, request)
+    create.doubt_commas(ctx.app, request.owns, task.label)
     program = ctx.settings.program
     ctx.out.data(_as_data(ctx, task))
     if task.state == "waiting":
