@@ -277,6 +277,28 @@ def test_where_a_client_hears_nothing_now_ends_its_turn_and_the_next_session_beg
     assert [(one["state"], one["session"]) for one in found["messages"]] == [("delivered", end["session"])] * 2
 
 
+def test_now_is_told_as_it_is_where_a_supervisor_has_started_the_next_session_already(repo, cli, tmp_path):
+    cli("task", "add", "demo", "Fill a table.", "--check", "false")
+    script = write_script(str(tmp_path / "acts.toml"), {"say": "begun"}, {"hang": True})
+
+    def at_work():
+        return [one["id"] for one in cli("session", "list", "--json").json if one["label"] == "demo"]
+
+    cli("work", "--agent", "scripted", "--detach", "--", script)
+    try:
+        (first,) = _wait(at_work, "it runs")
+        _wait(lambda: "begun" in cli("session", "log", first).out, "it works")
+        said = cli("session", "say", first, "use the other table", "--now").out
+        assert (
+            said == f"Session {first} has ended; its work is kept. The next session of 'demo' begins with your words.\n"
+        )
+        _wait(lambda: at_work() not in ([], [first]), "the next session runs")
+    finally:
+        cli("work", "--stop")
+        for one in at_work():
+            cli("session", "stop", one)
+
+
 def test_a_session_cannot_speak_to_another_one_in_its_persons_name(repo, cli, tmp_path):
     cli("task", "add", "other", "Wait.")
     other = cli("task", "claim", "other", "--json").json["session"]

@@ -70,7 +70,8 @@ class Gate(Record):
 
     def commands(self, name: str) -> list[str]:
         """What answers it, the likeliest first."""
-        words = [*map(quoted, self.offered), *(("'YOUR ANSWER'",) if self.open_ended else ())]
+        free = "'yes AMOUNT'" if self.cap else "'YOUR ANSWER'"
+        words = [*map(quoted, self.offered), *((free,) if self.open_ended else ())]
         return [f"answer {name} {word}" for word in (words if self.offered else [*words, "yes", "no WHY"])]
 
     def shown(self) -> dict[str, Any]:

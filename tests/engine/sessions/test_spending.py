@@ -204,6 +204,7 @@ def test_one_answer_about_the_money_of_a_batch_is_for_all_its_parts(file_ground,
     ground.until(lambda: _held(ground) == [waits, waits], "the others wait for the same answer")
     (asked,) = _asked(ground)
     assert "No raises nothing and blocks the parts of the batch that are not done." in asked.gate.question
+    assert asked.gate.commands("x") == ["answer x 'yes 0.2'", "answer x no", "answer x 'yes AMOUNT'"]
     assert f"answer {asked.task} yes 5, or no" in holds.listing(ground.app.database)[0].fix
     cli("answer", asked.task, "no", "--project", "demo")
     ground.until(lambda: ground.states()["join"] == "gated", "the answer is for all of them")

@@ -388,13 +388,14 @@ def say(app: App, session: str, text: str, *, now: bool = False, project: str = 
     ended = stopping.stop(app, session=said.session, reason="a person said something to it")
     task = ended.task or task
     facts |= {"stopped": ended.ran, "task_state": task.state}
-    if task.state != states.READY:
+    goes_on = task.state == states.RUNNING and task.held_by not in ("", said.session)
+    if task.state != states.READY and not goes_on:
         words = f"Session {said.session} has ended before it heard you: '{task.label}' {_now(task)}."
         return ActDone(text=words, hint=f"See: {program} show {task.label}", facts=facts, style="warn", tasks=(task,))
     words = f"Session {said.session} has ended; its work is kept. The next session of '{task.label}' begins with your words."
     by = said.agent
     go_on = f"Nobody starts it by itself. Go on: {program} session start {task.label} --agent {by}"
-    hint = "" if is_served(app, task.project, by=by) else go_on
+    hint = "" if goes_on or is_served(app, task.project, by=by) else go_on
     return ActDone(text=words, hint=hint, facts=facts, style="good", tasks=(task,))
 
 
