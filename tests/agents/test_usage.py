@@ -8,7 +8,7 @@ import os
 import pytest
 
 from handoff.agents import catalog
-from handoff.agents.records import RecordReader, places, uses
+from handoff.agents.records import RecordReader, carry, places, uses
 from handoff.agents.usage import Book, Prices
 from handoff.base.errors import ConfigError
 
@@ -203,3 +203,30 @@ def test_a_price_that_cannot_be_understood_is_an_error_that_shows_how(price):
         Prices({"gpt-5": price}, where="config.toml")
     assert "price.gpt-5" in str(caught.value)
     assert "input = 1.25" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "path"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR", "projects/-clone/abc-1.jsonl"),
+        ("codex", "CODEX_HOME", "sessions/2026/11/18/rollout-now-abc-1.jsonl"),
+    ],
+)
+def test_a_conversation_is_carried_to_the_persons_own_store_once_and_no_link_is_followed(
+    tmp_path, client, variable, path
+):
+    inside, own = tmp_path / "inside", tmp_path / "own"
+    (inside / path).parent.mkdir(parents=True)
+    (inside / path).write_text("first\n")
+    kept, mine = places(client, {variable: str(inside)}), {variable: str(own)}
+    assert carry(client, kept, "abc-1", mine)
+    assert (own / path).read_text() == "first\n"
+    (own / path).write_text("the person went on\n")
+    assert carry(client, kept, "abc-1", mine)
+    assert (own / path).read_text() == "the person went on\n"
+    assert not carry(client, kept, "abc-2", mine)
+    assert not carry("aider", [], "abc-1", mine)
+    secret = tmp_path / "secret"
+    secret.write_text("not a conversation")
+    (inside / path).with_name((inside / path).name.replace("abc-1", "abc-3")).symlink_to(secret)
+    assert not carry(client, kept, "abc-3", mine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -126,3 +127,27 @@ def test_a_session_that_was_taken_over_hands_the_persons_words_on_and_not_ours(p
     assert known["text"].count(FIRST) == 1
     assert known["text"].count(BATON_MARK) == 1
     assert "- Never touch README.md." in known["text"]
+
+
+@pytest.mark.clients("claude", "codex")
+def test_a_task_that_is_taken_in_the_middle_goes_on_in_the_conversation_of_its_client(stage):
+    begun = os.path.join(stage.tree, "owned", "begun")
+    stage.serve(("shell", f"mkdir -p owned; echo x > {begun}; sleep 1000"), ("say", "never"))
+    process = stage.start()
+    until = time.monotonic() + 300
+    while not os.path.exists(begun):
+        assert time.monotonic() < until, "the tool call began"
+        time.sleep(0.1)
+    taken = stage.cli("take", "demo", "--json").json
+    process.communicate(timeout=600)
+    words, server = taken["command"], stage.serve(("say", "hello"))
+    assert words[:-1] == {"claude": ["claude", "--resume"], "codex": ["codex", "resume"]}[stage.client]
+    ask = ["-p", "What next?"] if stage.client == "claude" else [*BYPASS, "What next?"]
+    words = [*words, *ask] if stage.client == "claude" else ["codex", "exec", *words[1:], *ask]
+    done = subprocess.run(
+        [*words, *stage.words()], cwd=taken["folder"], env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False, timeout=300, executable=f"{stage.root}/bin/{stage.client}",
+    )  # fmt: skip
+    assert server.requests, done.stdout + done.stderr
+    assert "echo x > " in server.texts(0), done.stdout + done.stderr
+    assert "What next?" in server.texts(0), done.stdout + done.stderr

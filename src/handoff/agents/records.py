@@ -12,6 +12,7 @@ from glob import escape, iglob
 from handoff.agents.contract import Usage, number, parse_line
 from handoff.agents.history.stores.table import store_root
 from handoff.base.clock import stamp
+from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,33 +49,53 @@ class RecordReader:
 
     def new(self, conversation: str) -> Iterator[Usage]:
         """What was used since the last look."""
-        bare = "".join(char for char in conversation if char.isalnum() or char in "-_")
-        if not bare:
-            return
-        for pattern in self._patterns:
-            for path in iglob(pattern.replace("{id}", bare).replace("{short}", bare[:_SHORT])):
-                for line in self._lines(path):
-                    for use in uses(line):
-                        if not use.at or use.at >= self._since:
-                            yield use
+        for path in _files_of(self._patterns, conversation):
+            for line in self._lines(path):
+                for use in uses(line):
+                    if not use.at or use.at >= self._since:
+                        yield use
 
     def _lines(self, path: str) -> Iterator[str]:
-        try:
-            # What a session in a sandbox made may be a pipe that nobody writes into, or lead elsewhere.
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+        rest = b""
+        for data in _chunks(path, self._read.get(path, 0)):
+            *lines, rest = (rest + data).split(b"\n")
+            self._read[path] = self._read.get(path, 0) + sum(len(line) + 1 for line in lines)
+            yield from (line.decode("utf-8", "replace") for line in lines if any(sign in line for sign in _SIGNS))
+            if len(rest) >= _LONGEST:
                 return
-            os.lseek(file, self._read.get(path, 0), os.SEEK_SET)
-            rest = b""
-            while len(rest) < _LONGEST and (data := os.read(file, _CHUNK)):
-                *lines, rest = (rest + data).split(b"\n")
-                self._read[path] = self._read.get(path, 0) + sum(len(line) + 1 for line in lines)
-                yield from (line.decode("utf-8", "replace") for line in lines if any(sign in line for sign in _SIGNS))
-        finally:
-            os.close(file)
+
+
+def carry(client: str, patterns: list[str], conversation: str, environment: Mapping[str, str]) -> bool:
+    """Put a conversation that lies elsewhere into the person's own store, where their client finds it; whether it is there."""
+    own = places(client, environment)[:1]
+    for path in _files_of(patterns[:1], conversation) if own and not _files_of(own, conversation) else ():
+        below = path.split(os.sep)[-len(_FILES[client][0].split("/")) :]
+        target = os.path.join(store_root(client, environment), *below)
+        if text := b"".join(_chunks(path, 0)):
+            make_folder(os.path.dirname(target), mode=0o700)
+            write_atomic(target, text, mode=0o600)
+    return bool(_files_of(own, conversation))
+
+
+def _files_of(patterns: list[str], conversation: str) -> list[str]:
+    bare = "".join(char for char in conversation if char.isalnum() or char in "-_")
+    named = [pattern.replace("{id}", bare).replace("{short}", bare[:_SHORT]) for pattern in patterns if bare]
+    return [path for pattern in named for path in iglob(pattern)]
+
+
+def _chunks(path: str, since: int) -> Iterator[bytes]:
+    """What stands in a record from there on. What a session in a sandbox made may be a pipe that nobody writes into, or lead elsewhere."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if stat.S_ISREG(os.fstat(file).st_mode):
+            os.lseek(file, since, os.SEEK_SET)
+            while data := os.read(file, _CHUNK):
+                yield data
+    finally:
+        os.close(file)
 
 
 def uses(line: str) -> tuple[Usage, ...]:

@@ -157,12 +157,12 @@ def shell(
     return run(["/bin/sh", "-c", command], environment=environment, cwd=cwd, timeout=timeout, merge=True)
 
 
-def pass_through(argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+def pass_through(argv: Sequence[str], *, environment: Mapping[str, str], cwd: str | None = None) -> int:
     """Run a program on the person's own terminal and return its exit code."""
     import subprocess
 
     try:
-        return subprocess.run(list(argv), env=dict(environment), check=False).returncode
+        return subprocess.run(list(argv), env=dict(environment), cwd=cwd, check=False).returncode
     except FileNotFoundError:
         raise UserError(f"'{argv[0]}' was not found.", "Install it or fix PATH.") from None
 

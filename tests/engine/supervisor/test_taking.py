@@ -77,10 +77,13 @@ def test_a_task_that_was_taken_and_given_back_is_the_agents_again_with_no_attemp
     assert ground.tasks()["aa"].attempt == 1
 
 
-def test_a_task_is_handed_to_another_agent_in_the_middle(half_done, cli, repo):
+@pytest.mark.parametrize("taken_before", [False, True])
+def test_a_task_is_handed_to_another_agent_in_the_middle(half_done, cli, repo, taken_before):
     ground, name = half_done, _session(half_done)
-    said = cli("take", "aa", "--to", "other", *AWAY).out
-    assert f"Session {name} has ended; no attempt is used.\nother goes on with 'aa', from the work in " in said
+    before = cli("take", "aa", *AWAY).out if taken_before else ""
+    said = before + cli("take", "aa", "--to", "other", *AWAY).out
+    assert f"Session {name} has ended; no attempt is used.\n" in said
+    assert "other goes on with 'aa', from the work in " in said
     ground.supervisor(agent="other")
     ground.until(lambda: ground.states()["aa"] == "done", "the other agent has finished it")
     assert (ground.started("aa"), ground.trace_lines().count("other"), ground.tasks()["aa"].attempt) == (1, 1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.agents import catalog
 from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
+from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import journal, texts
@@ -482,10 +483,12 @@ def take(app: App, task: Task) -> ActDone:
     taken = stopping.take(app, task)
     claim = stopping.claim_taken(app, taken)
     facts = {**claim.task.shown(), "session": claim.session.id, "folder": taken.folder, "stopped": taken.ended}
+    facts["command"] = command = stopping.conversation_of(app, taken)
     lines = [f"Session {taken.ended} has ended; no attempt is used."] if taken.ended else []
     lines += [f"You hold {claim.task.label} with fence {claim.fence}. Its work so far is in {taken.folder}"]
     done, back = (f"{app.settings.program} task {verb} --session {claim.session.id}" for verb in ("done", "release"))
     hint = f"When it is done: {done}\nTo give it back to the agents: {back}"
+    hint += f"\nIts conversation: cd {shell_line([taken.folder])} && {shell_line(command)}" if command else ""
     return ActDone(text="\n".join(lines), facts=facts, style="good", hint=hint, tasks=(claim.task,))
 
 
@@ -495,6 +498,8 @@ def hand_on(app: App, task: Task, *, agent: str) -> ActDone:
     for name in tasks.agent_names(agent):
         catalog.adapter(name, commands=config.values["agents"], where=config.path)
     taken = stopping.take(app, task)
+    if taken.task.state == states.RUNNING:  # the person had taken it before
+        stopping.let_go(app, taken.task)
     task = admin.retry(app, taken.task, admin.TaskChange(agent=agent)).task
     lines = [f"Session {taken.ended} has ended; no attempt is used."] if taken.ended else []
     lines += [f"{agent} goes on with '{task.label}', from the work in {taken.folder}"]

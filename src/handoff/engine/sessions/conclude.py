@@ -157,6 +157,9 @@ def _unreported(app: App, claim: Claim, task: Task, outcome: AgentOutcome, made_
     else:
         judge = _by_evidence if outcome.kind == OK else _with_refusal
         outcome = judge(app, claim, task, outcome)
+        path = folders.place(app.settings.home, task.project, claim.session.id)
+        if outcome.kind == FAILED and folders.get(path, folders.FACTS).get("terminal"):
+            outcome = AgentOutcome(STOPPED, f"its person left it: {outcome.reason}")
     if outcome.kind == OK:
         return outcome
     asked = _question(app, task, outcome) if task.attempt >= conflict.ATTEMPTS and _settles(app, task) else ""

@@ -6,8 +6,11 @@ import os
 from contextlib import suppress
 
 from handoff.agents import folder as folders
+from handoff.agents.by_hand import BY_HAND, start_words
+from handoff.agents.records import carry
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
@@ -16,7 +19,8 @@ from handoff.engine.features import pulse
 from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.sessions import start
-from handoff.engine.tasks import report
+from handoff.engine.sessions.placement import NONE
+from handoff.engine.tasks import claims, report
 from handoff.engine.tasks.admin import find_task, person
 from handoff.engine.workspaces import running, task_clones
 from handoff.engine.workspaces.transcripts import known_session
@@ -149,7 +153,9 @@ def _is_taken(app: App, task: Task) -> bool:
     holder = sessions.get(app.database, id=task.held_by or "-")
     held = holds.of_task(app.database, key=task.key, host=holds.EVERYWHERE)
     by_person = holder is not None and holder.kind == sessions.TAB and holder.host == app.settings.host
-    return by_person and held is not None and held.until >= holds.FOR_GOOD
+    return (
+        by_person and held is not None and held.until >= holds.FOR_GOOD and not claims.is_open(app, task.held_by or "")
+    )
 
 
 def claim_taken(app: App, taken: TakenTask) -> Claim:
@@ -166,12 +172,31 @@ def claim_taken(app: App, taken: TakenTask) -> Claim:
     )
 
 
-def give_back(app: App, claim: Claim) -> Task:
+def conversation_of(app: App, taken: TakenTask) -> list[str]:
+    """The words that open the client's own conversation of its last session; none where it left none that a client here finds."""
+    if not taken.session:
+        return []
+    path = folders.place(app.settings.home, taken.task.project, taken.session)
+    facts, outcome = folders.get(path, folders.FACTS), folders.get(path, folders.OUTCOME)
+    agent, client_id = str(facts.get("agent", "")), str(outcome.get("client_id") or facts.get("client_id") or "")
+    if agent not in BY_HAND or not client_id or find(BY_HAND[agent].again[0], path=app.settings.path) is None:
+        return []
+    kept = carry(agent, list(facts.get("records", ())), client_id, app.settings.environment)
+    return start_words(BY_HAND[agent].again, session=client_id) if kept or facts.get("sandbox") == NONE else []
+
+
+def let_go(app: App, task: Task) -> None:
+    """A person hands on what they had taken; it stays kept until whoever is next is written down."""
+    leases.release(app.database, key=task.key, fence=task.fence, reason="its person handed it on")
+    claims.drop(app, task.held_by or "")
+
+
+def give_back(app: App, claimed: Task) -> Task:
     """The person has left: what they did not report goes on with the next session."""
-    task = tasks.get(app.database, key=claim.task.key)
-    if (task.fence, task.state) != (claim.fence, states.RUNNING):
+    task = tasks.get(app.database, key=claimed.key)
+    if (task.fence, task.state) != (claimed.fence, states.RUNNING):
         return task
-    return report.release(app, CurrentClaim(task, claim.fence, claim.session.id), reason="its person left it")
+    return report.release(app, CurrentClaim(task, task.fence, task.held_by or ""), reason="its person left it")
 
 
 # --- conclude what nobody looks after -----------------------------------------------------------------------------

@@ -85,6 +85,11 @@ def put_aside(app: App, session: str) -> None:
             keep(app, one._replace(aside=1))
 
 
+def is_open(app: App, session: str) -> bool:
+    """Whether the command that claimed it still runs: a person works in its terminal."""
+    return any(one.session == session and one.pid != os.getpid() and _is_running(one.pid) for one in _all(app))
+
+
 def terminal() -> str:
     """The terminal this command runs in, or nothing where there is none (a hook, an agent's own shell)."""
     for stream in (0, 2, 1):

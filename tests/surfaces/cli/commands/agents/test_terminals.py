@@ -219,3 +219,104 @@ def test_a_session_in_a_window_is_stopped_like_any_other(project, tmux):
     project.cli("session", "stop", session, "--reason", "lunch")
     assert project.outcome(session)["reason"] == "lunch"
     _until(lambda: project.state()["state"] == "ready")
+
+
+# --- take the wheel ---------------------------------------------------------------------------------------------
+
+
+def _program(path: str, text: str) -> str:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{text}\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+@pytest.fixture
+def half_done(project):
+    """A session that has made half of its work and waits; what its command says goes nowhere."""
+    script = project.script(
+        {"write": "src/half.txt", "text": "half\n"}, {"run": f"while [ ! -e {project.go} ]; do sleep 0.1; done"}
+    )
+    words = [
+        "session",
+        "start",
+        "demo",
+        "--agent",
+        "scripted",
+        "--sandbox",
+        "none",
+        "--workspace",
+        "clone",
+        "--with",
+        script,
+    ]
+    command = project.cli.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    project.agent = project.session()
+    yield project
+    command.wait(60)
+
+
+def test_a_task_that_is_taken_opens_where_its_work_lies_and_lands_when_it_is_reported_there(half_done):
+    line = f"test -t 0 && cat src/half.txt && read line && echo $line > src/a.txt && {handoff('task', 'done', '--summary', 'finished')}"
+    half_done.cli.environment["SHELL"] = _program(os.path.join(half_done.home, "shell"), line)
+    window = Window(half_done.cli, "take", "demo")
+    window.type("the other half\n")
+    code, said = window.end()
+    assert code == 0, said
+    assert f"Session {half_done.agent} has ended; no attempt is used." in said
+    assert "half\r\n" in said
+    assert "Task 'demo' is done." in said
+    for name, text in (("half.txt", "half\n"), ("a.txt", "the other half\n")):
+        with open(os.path.join(half_done.cli.folder, "src", name), encoding="utf-8") as file:
+            assert file.read() == text
+
+
+def test_who_leaves_a_task_that_they_took_gives_it_back_with_no_attempt_used(half_done):
+    half_done.cli.environment["SHELL"] = _program(
+        os.path.join(half_done.home, "shell"), "echo mine > src/mine.txt; exit 3"
+    )
+    code, said = Window(half_done.cli, "take", half_done.agent).end()
+    assert (code, "Task 'demo' is ready." in said) == (0, True), said
+    task = half_done.state()
+    assert (task["state"], task["attempt"], task["holds"]) == ("ready", 1, [])
+    taken = half_done.cli("take", "demo", "--json").json
+    assert sorted(os.listdir(os.path.join(taken["folder"], "src"))) == ["half.txt", "mine.txt"]
+
+
+def test_a_terminal_that_is_closed_gives_the_task_back_and_a_second_one_is_refused_while_it_is_open(half_done):
+    mark = os.path.join(half_done.home, "open")
+    shell = _program(os.path.join(half_done.home, "shell"), f"touch {mark}; while :; do sleep 0.1; done")
+    half_done.cli.environment["SHELL"] = shell
+    window = Window(half_done.cli, "take", "demo")
+    _until(lambda: os.path.exists(mark))
+    assert "a person did" in half_done.cli("take", "demo", code=1).err
+    window.close()
+    assert window.process.wait(60) == 0
+    assert half_done.state()["state"] == "ready"
+    _until(lambda: processes_with(shell) == [])
+
+
+def test_a_task_that_is_taken_opens_the_conversation_of_its_client(project):
+    store = os.path.join(os.environ["HOME"], ".claude", "projects", "clone")
+    folder = os.path.join(project.home, "bin")
+    os.mkdir(folder)
+    _program(
+        os.path.join(folder, "claude"),
+        'case "$*" in *--version*) echo "2.1.300 (Claude Code)"; exit 0;; auth*) echo {}; exit 0;; esac\n'
+        'case "$1" in --resume) echo "resumed $2 in $(pwd)"; exit 0;; esac\n'
+        'while [ "$1" != --session-id ]; do shift; done\n'
+        f'mkdir -p {store}; echo {{}} > {store}/$2.jsonl; echo "$2"; exit 1',
+    )
+    project.cli.environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+    project.cli("session", "start", "demo", "--agent", "claude", "--sandbox", "none", "--workspace", "clone", code=1)
+    (conversation,) = os.listdir(store)
+    code, said = Window(project.cli, "take", "demo").end()
+    assert code == 0, said
+    assert f"resumed {conversation.removesuffix('.jsonl')} in {project.home}/repo/workspaces/demo-1/" in said
+    assert project.state()["state"] == "ready"
+
+
+def test_who_leaves_a_client_in_a_terminal_without_a_report_uses_no_attempt(project):
+    code, said = Window(project.cli, *project.words(project.script({"say": "hello"}))).end()
+    assert (code, "its person left it" in said) == (1, True), said
+    assert (project.state()["state"], project.state()["attempt"]) == ("ready", 1)

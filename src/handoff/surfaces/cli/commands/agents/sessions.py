@@ -138,7 +138,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
         return _window(ctx, request)
     if not request.terminal:
         return _run(ctx, request)
-    with _own_terminal():
+    with own_terminal():
         return _run(ctx, request)
 
 
@@ -167,7 +167,7 @@ def _window(ctx: Context, request: StartRequest) -> int:
 
 
 @contextmanager
-def _own_terminal() -> Iterator[None]:
+def own_terminal() -> Iterator[None]:
     """The client has the terminal: what is typed is for it alone, a closed window still concludes the task, and the terminal
     is left as it was found."""
     import signal

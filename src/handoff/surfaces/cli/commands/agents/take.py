@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from handoff.agents.by_hand import BY_HAND
 from handoff.agents.history.stores.table import STORES
 from handoff.base.errors import UsageError
 from handoff.base.markdown import number_of, shell_line
+from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine import acts
 from handoff.engine.sessions import stopping, take
 from handoff.engine.sessions.handover import TOKENS
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, project_option
+from handoff.surfaces.cli.commands.agents.sessions import own_terminal
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from handoff.board.tasks.tasks import Task
+    from handoff.engine.acts.act import ActDone
     from handoff.engine.sessions.take import Start, TakenSession
     from handoff.surfaces.cli.command import Context, Parser
 
@@ -96,7 +100,22 @@ def _take_task(ctx: Context, arguments: Namespace, task: Task) -> int:
     acts.refuse_sessions(ctx.app, "takes a task over")
     if arguments.to:
         return ctx.out.done(acts.hand_on(ctx.app, task, agent=arguments.to))
-    return ctx.out.done(acts.take(ctx.app, task))
+    done = acts.take(ctx.app, task)
+    code = ctx.out.done(done)
+    return _drive(ctx, done) if os.isatty(0) and os.isatty(1) and not ctx.out.json_wanted else code
+
+
+def _drive(ctx: Context, done: ActDone) -> int:
+    """The client's own conversation, or a shell, where the work lies; when the person leaves it, the task goes back."""
+    (task,) = done.tasks
+    argv = done.facts["command"] or [ctx.settings.get("SHELL") or "/bin/sh"]
+    ours = {"HANDOFF_SESSION": task.held_by or "", "HANDOFF_FENCE": str(task.fence), "HANDOFF_PROJECT": task.project}
+    ctx.out.note(f"{os.path.basename(argv[0])} opens there. When you leave it, the task goes back to the agents.")
+    with own_terminal(), suppress(KeyboardInterrupt):
+        pass_through(argv, environment={**ctx.settings.environment, **ours}, cwd=done.facts["folder"])
+    task = stopping.give_back(ctx.app, task)
+    ctx.out.line(f"Task '{task.label}' is {task.state}.")
+    return 0
 
 
 def _feature(arguments: Namespace) -> str:
@@ -140,8 +159,6 @@ def _hand_to(ctx: Context, arguments: Namespace, taken: TakenSession) -> int:
     if start.native and not terminal:
         ctx.out.line(f"It goes on where it stopped, in a terminal: {shell_line(start.argv)}")
         return 0
-    from handoff.base.process import pass_through
-
     return pass_through(start.argv, environment=ctx.settings.environment)
 
 
