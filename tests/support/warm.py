@@ -136,6 +136,8 @@ class Warm:
             if self._process is not None and self._process.poll() is not None:
                 self.close()
             if self._process is None:
+                if environment.get("PYTHONPATH", "") != os.environ.get("PYTHONPATH", ""):
+                    return False  # it hides modules from itself, and whoever comes after it would miss them too
                 self._start(environment)
         return _start_words(environment) == self._like
 
