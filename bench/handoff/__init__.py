@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from bench.handoff import play, scoring, successor
-from bench.handoff.journey import CUTS, KINDS, Journey, journeys, key, traps
+from bench.handoff.journey import END, KINDS, Journey, journeys, key, traps
 from bench.handoff.views import OURS, VIEWS, view
 
 Row = tuple[str, str, str]
@@ -56,7 +56,7 @@ def _some(share: tuple[int, int]) -> list[Measured]:
     number, count = share
     with play.stage() as stage:
         mine = journeys()[number::count]
-        return [one for journey in mine for where in CUTS for one in measure(stage, journey, where)]
+        return [one for journey in mine for where in journey.cuts for one in measure(stage, journey, where)]
 
 
 def everything() -> list[Measured]:
@@ -88,12 +88,18 @@ def table(measured: list[Measured]) -> list[Row]:
     def total(view: str, what: str, budget: int = 8000) -> int:
         return sum(len(getattr(one.score, what)) for one in measured if one.view == view and one.budget == budget)
 
-    played = len({(one.journey, one.cut) for one in measured})
+    played = {(one.journey, one.cut) for one in measured}
+    recorded = sum(cut == END for _, cut in played)
+    told = len({journey for journey, _ in played}) - recorded
     facts = sum(sum(one.score.asked.values()) for one in measured if one.view == OURS and one.budget == 8000)
     names = {"rule": "rule of the person or the project", "file": "file touched, and how", "result": "last result of each command",
              "decision": "decision with its reason", "step": "open step", "next": "next action", "base": "base commit"}  # fmt: skip
     found = [
-        ("journeys, each cut off at five points: hand-offs; facts in their keys", f"{played}; {facts}", ""),
+        (
+            f"{told} journeys, each cut off at five points, and {recorded} sessions recorded from real clients: hand-offs; facts in their keys",
+            f"{len(played)}; {facts}",
+            "",
+        ),
         ("recall in % with 1k / 2k / 4k / 8k tokens", "handoff", "goal; others with 8k"),
     ]
     for kind in KINDS:
@@ -101,17 +107,20 @@ def table(measured: list[Measured]) -> list[Row]:
         found.append((f"  {names.get(kind, kind)}", at(OURS, kind), f"{GOALS.get(kind, '95 at 8k')}; {others}"))
     for name in VIEWS:
         size = [one.score.tokens for one in measured if one.view == name and one.budget == 8000]
-        told = sum(sum(one.score.found.values()) for one in measured if one.view == name and one.budget == 8000)
+        known = sum(sum(one.score.found.values()) for one in measured if one.view == name and one.budget == 8000)
         most = "every other view" if name == OURS else ""
         found += [
             (f"all facts: {name}", at(name), most),
-            (f"  facts for 1,000 tokens; tokens used of 8k, mean: {name}", f"{1000 * told / max(1, sum(size)):.1f}; {sum(size) / len(size):.0f}", ""),
+            (f"  facts for 1,000 tokens; tokens used of 8k, mean: {name}", f"{1000 * known / max(1, sum(size)):.1f}; {sum(size) / len(size):.0f}", ""),
             (f"  stale, invented: {name}", f"{total(name, 'stale')}, {total(name, 'invented')}", "0, 0" if name == OURS else ""),
         ]  # fmt: skip
     for group in ("cut", "route"):
         for value in dict.fromkeys(getattr(one, group) for one in measured):
             some = [one for one in measured if getattr(one, group) == value]
-            found.append((f"all facts by {group}: {value}", " / ".join(f"{recall(some, budget=budget):.0f}" for budget in play.BUDGETS), ""))  # fmt: skip
+            what = (
+                "all facts, sessions recorded from real clients" if value == END else f"all facts by {group}: {value}"
+            )
+            found.append((what, " / ".join(f"{recall(some, budget=budget):.0f}" for budget in play.BUDGETS), ""))  # fmt: skip
     for name in VIEWS:
         efforts = [one.effort for one in measured if one.view == name and one.budget == 8000]
         mean = [sum(one) / len(efforts) for one in zip(*efforts, strict=True)]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 
 from bench.handoff import everything, journeys, lost, measure, play, table
-from bench.handoff.journey import CUTS
 
 if __name__ == "__main__":
     names = [word for word in sys.argv[1:] if not word.startswith("-")]
     if names:
         with play.stage() as stage:
             chosen = [journey for journey in journeys() if journey.name in names]
-            found = [one for journey in chosen for where in CUTS for one in measure(stage, journey, where)]
+            found = [one for journey in chosen for where in journey.cuts for one in measure(stage, journey, where)]
     else:
         found = everything()
     for what, measured, goal in table(found):

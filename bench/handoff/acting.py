@@ -17,7 +17,7 @@ def perform(act, folder, tell, trace):
     if "browse" in act:
         for number in range(act["browse"]):
             path = f"docs/notes-{number % 3 + 1}.md"
-            tell({"kind": "read", "path": path, "output": _read(folder, path)})
+            tell({"kind": "read", "path": path, "output": read(folder, path)})
     for verb in ("write", "append", "replace", "delete"):
         if verb in act:
             tell(_edit(verb, act, folder))
@@ -35,7 +35,7 @@ def perform(act, folder, tell, trace):
 
 def _edit(verb, act, folder):
     path = os.path.join(folder, act[verb])
-    before = _read(folder, act[verb])
+    before = read(folder, act[verb])
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if verb == "delete":
         os.unlink(path)
@@ -45,11 +45,11 @@ def _edit(verb, act, folder):
     with open(path, "a" if verb == "append" else "w", encoding="utf-8") as file:
         file.write(after)
     told = {"write": "add" if not before else "update", "append": "update", "replace": "update"}
-    old, new = (act["old"], act["new"]) if verb == "replace" else (before, _read(folder, act[verb]))
+    old, new = (act["old"], act["new"]) if verb == "replace" else (before, read(folder, act[verb]))
     return {"kind": "file", "path": act[verb], "how": told[verb], "old": old, "new": new}
 
 
-def _read(folder, path):
+def read(folder, path):
     try:
         with open(os.path.join(folder, path), encoding="utf-8") as file:
             return file.read()
@@ -70,9 +70,9 @@ def shell(command, folder, trace):
 def verdicts(folder):
     """Each test of the project as it stands: name, message, whether it is green."""
     found = []
-    for line in _read(folder, EXPECTED).splitlines():
+    for line in read(folder, EXPECTED).splitlines():
         name, path, needle, message = (part.strip() for part in line.split("|"))
-        found.append((name, message, needle in _read(folder, path)))
+        found.append((name, message, needle in read(folder, path)))
     return found
 
 

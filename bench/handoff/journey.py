@@ -12,8 +12,12 @@ import os
 import tomllib
 from typing import Any, NamedTuple
 
+from bench.handoff.recording import Recording, recordings
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 CUTS = ("mid-edit", "red test", "compaction", "killed", "other vendor")
+END = "its own end"
+"""Where a session stops that was recorded: what a real client has written cannot be cut elsewhere."""
 SAID = ("goal", "rule", "decision", "dead", "environment", "next")
 KINDS = ("goal", "rule", "decision", "dead end", "file", "result", "step", "next", "environment", "base")
 RUNNERS = ("pytest", "go", "npm", "cargo")
@@ -50,6 +54,12 @@ class Journey(NamedTuple):
     """What AGENTS.md says: lines below '## Rules' are rules of the project."""
     summary: str
     acts: tuple[dict[str, Any], ...]
+    recording: Recording | None = None
+    """The client's own record of it; without one, a writer of ours makes the record."""
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        return (END,) if self.recording else CUTS
 
 
 class Trace(NamedTuple):
@@ -62,12 +72,16 @@ class Trace(NamedTuple):
 
 
 def journeys() -> list[Journey]:
-    """All of them, in the order of the files."""
+    """All of them, in the order of the files; those that were recorded behind them."""
     found = []
     folder = os.path.join(HERE, "recorded")
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(one for one in os.listdir(folder) if one.endswith(".toml")):
         with open(os.path.join(folder, name), "rb") as file:
             found += [_journey(table) for table in tomllib.load(file)["journey"]]
+    told = {one.name: one for one in found}
+    for one in recordings():
+        name = f"{one.journey}-by-{one.client}"
+        found.append(told[one.journey]._replace(name=name, client=one.client, recording=one))
     return found
 
 
@@ -89,6 +103,8 @@ def _journey(table: dict[str, Any]) -> Journey:
 def cut(journey: Journey, where: str) -> list[dict[str, Any]]:
     """The acts that happen until the cut."""
     acts = list(journey.acts)
+    if where == END:
+        return acts
     if where == "mid-edit":
         return acts[: 1 + max(number for number, act in enumerate(acts) if act.get("half"))]
     if where == "red test":

@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Any, NamedTuple
 
-from bench.handoff import acting, stores
+from bench.handoff import acting, recording, stores
 from bench.handoff.journey import HERE, RUNNERS, Journey, Trace, cut, todo_of
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -39,6 +39,15 @@ class Played(NamedTuple):
     """What it is given, by budget."""
     transcript: str
     """The raw record of the session before it."""
+
+
+def files_of(journey: Journey) -> dict[str, str]:
+    """What the project holds when the journey begins."""
+    files = {**journey.files, acting.EXPECTED: "".join(f"{line}\n" for line in journey.tests)}
+    files.update({f"docs/notes-{number}.md": f"# Notes {number}\n\n{NOTES}" for number in (1, 2, 3)})
+    if journey.agents:
+        files["AGENTS.md"] = journey.agents
+    return {"README.md": "# A project\n", ".gitignore": ".aider*\n", **files}
 
 
 class Stage:
@@ -86,18 +95,15 @@ class Stage:
     def project(self, journey: Journey, where: str) -> str:
         """A repository with what the journey begins from."""
         repo = os.path.join(self.folder, "repos", f"{journey.name}-{where.replace(' ', '-')}")
-        files = {**journey.files, acting.EXPECTED: "".join(f"{line}\n" for line in journey.tests)}
-        files.update({f"docs/notes-{number}.md": f"# Notes {number}\n\n{NOTES}" for number in (1, 2, 3)})
-        if journey.agents:
-            files["AGENTS.md"] = journey.agents
-        for name, text in {"README.md": "# A project\n", ".gitignore": ".aider*\n", **files}.items():
+        for name, text in files_of(journey).items():
             path = os.path.join(repo, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         self.git(repo, "init", "-q", "-b", "main")
         self.git(repo, "add", "-A")
-        self.git(repo, "commit", "-q", "-m", "first", GIT_COMMITTER_DATE=f"@{int(time.time()) - 3600} +0000")
+        began = journey.recording.began if journey.recording else int(time.time())
+        self.git(repo, "commit", "-q", "-m", "first", GIT_COMMITTER_DATE=f"@{began - 3600} +0000")
         return repo
 
     def play(self, journey: Journey, where: str) -> Played:
@@ -107,7 +113,7 @@ class Stage:
         base = self.git(repo, "rev-parse", "HEAD").strip()
         cli = Cli(repo, **self.environment)
         route = {"task": _Task, "feature": _Feature, "tab": _Tab, "take": _Take}[journey.route]
-        with _environment(self.environment):
+        with environment(self.environment):
             folder, runs, texts, transcript = route(self, journey, where, acts, repo, cli).go()
         trace = Trace(tuple(runs), touched(self, folder, base), base, self.git(folder, "rev-parse", "HEAD").strip())
         return Played(
@@ -122,7 +128,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def _environment(values: dict[str, str]):
+def environment(values: dict[str, str]):
     """For what runs in this very process."""
     before = dict(os.environ)
     os.environ.update(values)
@@ -283,7 +289,13 @@ class _Take(_Route):
 
     def go(self):
         told, runs = self.act_here()
-        path = stores.write(self.journey.client, self.stage.home, self.repo, told)
+        if self.journey.recording:  # in a home of its own: the client's database has more columns than ours
+            home = os.path.join(self.stage.folder, "homes", self.journey.name)
+            self.cli = Cli(self.repo, **{**self.stage.environment, "HOME": home})
+            base = self.stage.git(self.repo, "rev-parse", "HEAD").strip()
+            path = recording.put(self.journey.recording, recording.places(os.path.realpath(self.repo), home, base))
+        else:
+            path = stores.write(self.journey.client, self.stage.home, self.repo, told)
         if self.journey.client == "aider":  # its record has neither outputs nor exit codes: no view can know them
             runs = []
 

@@ -17,9 +17,9 @@ def test_a_plain_session_of_a_person_starts_with_the_features_prompt(stage):
     stage.cli("init", "login")
     stage.repo.write(".handoff/features/login/STATE.md", STATE)
     stage.cli("setup", "hooks", "install", "--agent", stage.client, "--user")
-    done = stage.plain()
-    assert server.requests, done.stdout + done.stderr
-    assert "Step 1: build it" in server.texts(0), done.stdout + done.stderr
+    done = stage.ask()
+    assert server.requests, done
+    assert "Step 1: build it" in server.texts(0), done
     stage.note("a person's own session starts with the feature's prompt")
 
 
@@ -33,8 +33,8 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
         database.execute("UPDATE task SET lease_until = lease_until - 600")
         (before,) = database.execute("SELECT lease_until FROM task").fetchone()
     server = stage.serve(("write", outside, "x"), ("write", inside, "y"), ("say", "hello"))
-    done = stage.plain()
-    words = done.stdout + done.stderr + server.all_texts()[-3000:]
+    done = stage.ask()
+    words = done + server.all_texts()[-3000:]
     assert not os.path.exists(outside), words
     assert "outside of what task 'demo' owns" in server.all_texts(), words
     assert os.path.exists(inside), words
@@ -43,8 +43,8 @@ def test_a_plain_session_with_a_claimed_task_is_fenced_kept_alive_and_told_what_
         assert after > before + 500, words
         database.execute("UPDATE task SET held_by = 'thief', fence = fence + 1")
     server = stage.serve(("shell", "echo one"), ("say", "hello"))
-    done = stage.plain()
-    assert "'demo' is not yours: session thief" in server.all_texts(), done.stdout + done.stderr
+    done = stage.ask()
+    assert "'demo' is not yours: session thief" in server.all_texts(), done
     stage.note("a person's own session is fenced by the task claimed in its folder")
 
 

@@ -89,8 +89,8 @@ def test_what_a_client_has_written_stays_through_setup_use_setup_and_undo(stage)
 
     stage.cli("setup", "--yes", *agents)
     server = stage.serve(("say", "hello"))
-    said = stage.plain()
-    assert server.requests, said.stdout + said.stderr
+    said = stage.ask()
+    assert server.requests, said
     _add(stage, "more")
     used = _files(stage)
     assert ".codex/config.toml" not in used or b"trust_level" in used[".codex/config.toml"]

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from client_stage import BYPASS, EDITS, READS
 from handoff.base.markdown import BATON_MARK
 from real_clients import CLIENTS
 
@@ -18,33 +19,6 @@ SECOND = "Now also count VAT. Keep the old function name."
 TOKEN = "hunter2hunter2"
 CART = "def total(items):\n    return 0\n"
 TEST = "import unittest\nfrom cart import total\nclass T(unittest.TestCase):\n    def test_sum(self):\n        self.assertEqual(total([1, 2]), 3)\n"
-EDITS = {
-    "claude": ("Edit", "file_path", "old_string", "new_string"),
-    "gemini": ("replace", "file_path", "old_string", "new_string"),
-    "copilot": ("edit", "path", "old_str", "new_str"),
-    "opencode": ("edit", "filePath", "oldString", "newString"),
-}
-READS = {
-    "claude": ("Read", "file_path"),
-    "gemini": ("read_file", "file_path"),
-    "copilot": ("view", "path"),
-    "opencode": ("read", "filePath"),
-}
-BYPASS = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
-ASK = {
-    "claude": ["-p", "{}", "--permission-mode", "acceptEdits", "--allowedTools", "Bash"],
-    "codex": ["exec", *BYPASS, "{}"],
-    "gemini": ["-p", "{}", "--skip-trust", "--approval-mode", "yolo"],
-    "copilot": ["-p", "{}", "--allow-all", "--no-auto-update"],
-    "opencode": ["run", "{}"],
-}
-AGAIN = {
-    "claude": [*ASK["claude"], "--continue"],
-    "codex": ["exec", "resume", "--last", *BYPASS, "{}"],
-    "gemini": [*ASK["gemini"], "--resume", "latest"],
-    "copilot": [*ASK["copilot"], "--continue"],
-    "opencode": ["run", "--continue", "{}"],
-}
 
 
 def _acts(stage, client):
@@ -67,11 +41,6 @@ def _acts(stage, client):
     ]
 
 
-def _ask(stage, words, prompt):
-    done = stage.plain(*(word.format(prompt) if word == "{}" else word for word in words), *stage.words())
-    return done.stdout + done.stderr
-
-
 def _take(stage, target, *words):
     """Hand over as a script does; what the client prints holds what it was told, tracebacks of tests too."""
     more = [f"--with={word}" for word in [*stage.words(), *(BYPASS if target == "codex" else [])]]
@@ -89,9 +58,9 @@ def test_a_session_of_one_client_goes_on_in_another_with_all_its_facts(pair):
     stage.repo.write("test_cart.py", TEST)
     head = stage.repo.commit("one")
     stage.serve(*_acts(stage, source))
-    words = _ask(stage, ASK[source], FIRST)
+    words = stage.ask(FIRST)
     stage.serve(("shell", "git status --short"), ("say", "VAT is half done. Next: wire checkout.py."))
-    words += _ask(stage, AGAIN[source], SECOND)
+    words += stage.ask(SECOND, again=True)
     assert sorted(os.listdir(stage.environment["HANDOFF_HOME"])) == [], "nothing was set up before"
     listed = stage.cli("session", "list", "--clients").out
     assert listed.startswith(source), listed + words
@@ -116,7 +85,7 @@ def test_a_session_of_one_client_goes_on_in_another_with_all_its_facts(pair):
 def test_a_session_that_was_taken_over_hands_the_persons_words_on_and_not_ours(pair):
     stage, source, target = pair
     stage.serve(("say", "Half done."))
-    _ask(stage, ASK[source], FIRST)
+    stage.ask(FIRST)
     stage.client = target
     stage.serve(("say", "I go on."))
     _take(stage, target, source)

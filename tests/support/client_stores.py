@@ -205,7 +205,7 @@ def copilot_rows(folder: str) -> list[dict[str, Any]]:
         *call(2, "edit", "No match found", success=False, asked={"path": cart, "old_str": "no", "new_str": "1"}),
         *call(3, "create", "made", asked={"path": prices}, fileEdits=edits(prices, "create")),
         *call(4, "bash", "", asked={"command": "python3 -c 1"}, shellExecution={"exitCode": 0}),
-        *call(5, "bash", RED, asked={"command": TEST}, shellExecution={"exitCode": 1}),
+        *call(5, "bash", f"{RED}\n<shellId: 0 completed with exit code 1>", asked={"command": TEST}, shellExecution={"exitCode": 1}),
         event("session.usage_record", usage={"inputTokens": 50, "outputTokens": 10, "cost": 0.5}),
         event("assistant.message", content=SAID, toolRequests=[]),
         event("session.shutdown", accountingSnapshot={}),

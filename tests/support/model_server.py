@@ -1,7 +1,7 @@
 """A scripted model on the loopback: speaks Anthropic Messages, OpenAI Chat and Responses, and Gemini; streams, calls tools.
 
-A script is a list of acts: ("write", path, text), ("shell", line), ("tool", name, arguments), ("say", text),
-("error", status, body), ("page",) (HTML instead of an answer), ("cut",) (an answer that breaks off), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
+A script is a list of acts: ("write", path, text), ("patch", text), ("shell", line), ("tool", name, arguments), ("say", text),
+("with", text, act) (words, and a call in the same answer), ("error", status, body), ("page",) (HTML instead of an answer), ("cut",) (an answer that breaks off), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
 get a word, unless the client is one that never offers any: then a write is spoken as a block to search and replace.
 """
 
@@ -99,8 +99,9 @@ class ModelServer:
         if act[0] == "hang":
             self.closing.wait()
             return
+        text = act[1] if act[0] in ("say", "with") else ""
+        act = act[2] if act[0] == "with" else act
         call = None if self.toolless else _call(act, names, body)
-        text = act[1] if act[0] == "say" else ""
         if self.toolless and act[0] == "write":
             text = f"{act[1]}\n```\n<<<<<<< SEARCH\n=======\n{act[2]}\n>>>>>>> REPLACE\n```\n"
         for marker, speak in (("/messages", _messages), ("/responses", _responses), ("/chat/completions", _chat),
@@ -139,8 +140,10 @@ def _call(act: tuple[Any, ...], names: list[str], body: dict[str, Any]) -> tuple
         if name:
             where, what = WRITE[name]
             return name, {where: act[1], what: act[2]}, False
-        lines = "".join(f"+{line}\n" for line in act[2].splitlines())
-        patch = f"*** Begin Patch\n*** Add File: {act[1]}\n{lines}*** End Patch\n"
+    if act[0] in ("write", "patch"):
+        lines = "".join(f"+{line}\n" for line in act[-1].splitlines())
+        change = act[1] if act[0] == "patch" else f"*** Add File: {act[1]}\n{lines}"
+        patch = f"*** Begin Patch\n{change}*** End Patch\n"
         if "apply_patch" in names:
             free = any(one.get("name") == "apply_patch" and one.get("type") == "custom" for one in body["tools"])
             return "apply_patch", patch if free else {"input": patch}, free
@@ -175,32 +178,38 @@ def _events(talk: BaseHTTPRequestHandler, events: list[dict[str, Any]], *, named
 
 
 def _messages(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
-    block: dict[str, Any] = {"type": "text", "text": text}
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not call else []
     if call:
-        block = {"type": "tool_use", "id": f"toolu_{len(json.dumps(body))}", "name": call[0], "input": call[1]}
+        asked = {"type": "tool_use", "id": f"toolu_{len(json.dumps(body))}", "name": call[0], "input": call[1]}
+        blocks.append(asked)
     usage = {
         **body["usage"], "input_tokens": body["usage"]["input_tokens"] - 4, "cache_read_input_tokens": 4,
         "cache_creation_input_tokens": 0,
     }  # fmt: skip
     message = {
-        "id": f"msg_{body['turn']}", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": [block],
+        "id": f"msg_{body['turn']}", "type": "message", "role": "assistant", "model": body.get("model", "m"), "content": blocks,
         "stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None, "usage": usage,
     }  # fmt: skip
     if not body.get("stream"):
         _send(talk, 200, "application/json", json.dumps(message).encode())
         return
-    delta = {"type": "text_delta", "text": text}
-    empty: dict[str, Any] = {"type": "text", "text": ""}
-    if call:
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
-        empty = {**block, "input": {}}
+    streamed: list[dict[str, Any]] = []
+    for index, block in enumerate(blocks):
+        delta = {"type": "text_delta", "text": text}
+        empty: dict[str, Any] = {"type": "text", "text": ""}
+        if block["type"] == "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            empty = {**block, "input": {}}
+        streamed += [
+            {"type": "content_block_start", "index": index, "content_block": empty},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
     _events(
         talk,
         [
             {"type": "message_start", "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}},
-            {"type": "content_block_start", "index": 0, "content_block": empty},
-            {"type": "content_block_delta", "index": 0, "delta": delta},
-            {"type": "content_block_stop", "index": 0},
+            *streamed,
             {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"], "stop_sequence": None}, "usage": usage},
             {"type": "message_stop"},
         ],
@@ -214,6 +223,7 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
         "type": "message", "role": "assistant", "id": f"msg_{number}", "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }  # fmt: skip
+    items = [item] if text or not call else []
     if call and call[2]:
         item = {
             "type": "custom_tool_call",
@@ -230,7 +240,9 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
                 item["namespace"] = one["name"]
             if one.get("type") == "tool_search" and call[0] not in _tool_names(body):
                 item["namespace"] = "mcp__handoff"  # a model would have searched for it first
-    response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": [item], "model": body.get("model", "m"),
+    if call:
+        items.append(item)
+    response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": items, "model": body.get("model", "m"),
                 "usage": {**USAGE, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 4},
                           "output_tokens_details": {"reasoning_tokens": 2}}}  # fmt: skip
     if not body.get("stream"):
@@ -240,8 +252,11 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
         talk,
         [
             {"type": "response.created", "response": {**response, "output": [], "status": "in_progress"}},
-            {"type": "response.output_item.added", "output_index": 0, "item": item},
-            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            *(
+                {"type": f"response.output_item.{state}", "output_index": index, "item": one}
+                for index, one in enumerate(items)
+                for state in ("added", "done")
+            ),
             {"type": "response.completed", "response": response},
         ],
         named=True,
@@ -252,7 +267,7 @@ def _chat(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if call:
         function = {"name": call[0], "arguments": json.dumps(call[1])}
-        message = {"role": "assistant", "content": None,
+        message = {"role": "assistant", "content": text or None,
                    "tool_calls": [{"index": 0, "id": f"call_{len(json.dumps(body))}", "type": "function", "function": function}]}  # fmt: skip
     finish = "tool_calls" if call else "stop"
     usage = {
@@ -280,12 +295,12 @@ def _chat(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
 
 def _gemini(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     del body
-    part: dict[str, Any] = {"text": text}
+    parts: list[dict[str, Any]] = [{"text": text}] if text or not call else []
     if call:
-        part = {"functionCall": {"name": call[0], "args": call[1]}}
+        parts.append({"functionCall": {"name": call[0], "args": call[1]}})
     counts = (("prompt", 10), ("cachedContent", 4), ("candidates", 3), ("thoughts", 2), ("total", 15))
     answer = {
-        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {f"{name}TokenCount": count for name, count in counts},
     }
     if "stream" not in talk.path:

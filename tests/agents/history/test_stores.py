@@ -91,7 +91,7 @@ def test_files_commands_and_results_are_told_as_they_were(place, client):
         ("API_TOKEN=[redacted] python3 -m unittest", 1),
     ]
     assert [run.failing for run in known.red] == [("test_sum (test_cart.T.test_sum)",)]
-    assert "AssertionError: 4 != 3" in known.red[0].tail
+    assert known.red[0].tail.endswith("AssertionError: 4 != 3\nFAILED (failures=1)"), "nothing of the client's own"
     assert any("cart.py failed" in one.text for one in known.dead_ends)
     assert known.tokens == {"claude": 105, "gemini": 70}.get(client, 70 if client != "opencode" else 60)
     assert known.cost == (0.75 if client in ("claude", "copilot", "opencode") else 0.0)
@@ -99,6 +99,20 @@ def test_files_commands_and_results_are_told_as_they_were(place, client):
     assert [(step.text, step.state) for step in known.todo] == (
         [("write cart", "done"), ("wire checkout", "open")] if client in ("copilot", "opencode") else []
     )
+
+
+def test_a_file_that_opencode_saw_go_is_told_as_deleted(place):
+    path = stores.opencode(place.home, place.folder)
+    diffs = [{"file": "cart.py", "status": "deleted"}, {"file": "prices.py", "status": "modified"}, "another form", 7]
+    with sqlite3.connect(path) as base:
+        base.execute(
+            "UPDATE message SET data = json_set(data, '$.summary', json(?)) WHERE id = 'm00'",
+            (json.dumps({"diffs": diffs}),),
+        )
+        base.execute("UPDATE message SET data = json_set(data, '$.summary', json('true')) WHERE id = 'm01'")
+    base.close()
+    found = {os.path.basename(file.path): file.how for file in place.facts().files}
+    assert found == {"prices.py": "added", "cart.py": "deleted"}
 
 
 @pytest.mark.parametrize("client", STORES)

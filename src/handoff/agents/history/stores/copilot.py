@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from handoff.agents.history import entries as form
 from handoff.agents.history.entries import HistoryEntry
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HOW = {"create": form.ADDED, "edit": form.CHANGED, "delete": form.DELETED, "rename": form.MOVED}
+_END = r"\n?<shellId: \S+ completed with exit code -?\d+>\s*$"
 _DENIED = ("denied", "rejected", "not allowed by the user")
 
 
@@ -128,7 +130,9 @@ class CopilotRows:
         elif name in ("bash", "shell", "powershell"):
             ran = data.get("shellExecution")  # without it the command still runs, whatever `success` says
             code = int(table_in(ran)["exitCode"]) if ran else None if good else 1
-            yield HistoryEntry(kind=form.SHELL, command=command, exit=code, text=text[-OUTPUT:], at=at)
+            yield HistoryEntry(
+                kind=form.SHELL, command=command, exit=code, text=re.sub(_END, "", text)[-OUTPUT:], at=at
+            )
         elif name in ("edit", "create", "str_replace_editor", "apply_patch") and not good:
             yield HistoryEntry(kind=form.FILE, path=path, ok=False, text=text[:OUTPUT], at=at)
         for edit in data.get("fileEdits") or ():

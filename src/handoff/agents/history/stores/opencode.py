@@ -32,6 +32,10 @@ _SESSIONS = "SELECT id, time_updated FROM session WHERE directory = ? AND parent
 _PARTS = """SELECT p.data, p.time_created, CASE WHEN json_valid(m.data) THEN json_extract(m.data, '$.role') END,
     CASE WHEN json_valid(m.data) THEN json_extract(m.data, '$.mode') END, CASE WHEN json_valid(m.data) THEN json_extract(m.data, '$.modelID') END
     FROM part p JOIN message m ON m.id = p.message_id WHERE p.session_id = ? ORDER BY m.time_created, m.id, p.id"""
+_DIFFS = """SELECT json_extract(d.value, '$.file'), json_extract(d.value, '$.status')
+    FROM message m, json_each(CASE WHEN json_valid(m.data) THEN m.data ELSE '{}' END, '$.summary.diffs') d
+    WHERE m.session_id = ? AND d.type = 'object' ORDER BY m.time_created, m.id"""
+_HOW = {"added": form.ADDED, "deleted": form.DELETED}
 _BROKEN = 3
 
 
@@ -62,11 +66,12 @@ def find(root: str, folder: str, moved: str = "") -> Iterator[StoredSession]:
 
 
 def entries(session: StoredSession) -> Iterator[HistoryEntry]:
-    """Its parts in order, then its to-do list as it stands."""
+    """Its parts in order, then which files are new or gone, and its to-do list as it stands."""
     version = next(
         (str(row[0]) for row in read_rows(session.path, "SELECT version FROM session WHERE id = ?", (session.id,))), ""
     )
     bad, good = [], 0
+    touched: dict[str, float] = {}
     for number, row in enumerate(read_rows(session.path, _PARTS, (session.id,)), 1):
         try:
             found = list(_part(row))
@@ -75,9 +80,14 @@ def entries(session: StoredSession) -> Iterator[HistoryEntry]:
             yield unread("a part")
             continue
         good += 1
+        touched.update((one.path, one.at) for one in found if one.kind == form.FILE)
         yield from found
     if len(bad) >= _BROKEN and len(bad) > good:
         raise changed_form(session.path, f"row {bad[0]} of table part, and {len(bad) - 1} more", version)
+    for name, status in read_rows(session.path, _DIFFS, (session.id,)) if touched else ():
+        for path, at in touched.items():  # a patch names its files, and only this says what became of each
+            if status in _HOW and path.endswith(f"/{name}"):
+                yield HistoryEntry(kind=form.FILE, path=path, how=_HOW[status], at=at)
     steps = [
         {"content": str(text), "status": state}
         for text, state in read_rows(
