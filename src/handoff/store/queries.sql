@@ -261,7 +261,7 @@ ORDER BY task.priority DESC, task.attempt, task.key
 -- name: claim_next_task
 -- hand that task to a session: the fence grows; who claims at the same time takes the one after it
 UPDATE task SET state = 'running', fence = fence + 1, held_by = :session, held_host = :host,
-                held_agent = CASE WHEN agent = '' THEN :agent ELSE agent END,
+                held_agent = CASE WHEN :tab = 1 OR agent = '' THEN :agent ELSE agent END,
                 held_since = :lease_now, lease_seconds = :lease_seconds,
                 lease_until = :lease_now + CAST(:lease_seconds AS DOUBLE PRECISION),
                 seen_at = :now, changed_at = :now, started_at = coalesce(started_at, :now), reason = ''

@@ -57,6 +57,14 @@ def test_a_task_for_an_agent_or_a_role_waits_for_it(database):
     assert leases.claim_next(database, who=who("s2", agent="aider"), role="red").task.id == "red-one"
 
 
+def test_a_task_that_a_person_has_is_not_shown_as_the_agents_it_was_for(database):
+    named = add(database, "named", agent="codex")
+    add(database, "next", agent="codex")
+    claim = leases.claim(database, key=named.key, who=who("s1", kind=sessions.TAB))
+    following = leases.claim_next(database, who=who("s2", kind=sessions.TAB))
+    assert [one.task.held_agent for one in (claim, following)] == ["", ""]
+
+
 def test_a_session_that_asks_again_gets_the_same_task_and_fence(database):
     add(database, "one")
     add(database, "two")

@@ -153,7 +153,7 @@ def claim(
         task = tasks.get(transaction, key=key)
         _refuse_unready(transaction, task, by_hand=by_hand)
         requirements.refuse_lacking(transaction, key=key, name=task.label, labels=who.labels)
-        agent = who.agent or task.agent  # whoever was started in its place is the one that works
+        agent = who.agent or ("" if who.kind == TAB else task.agent)  # who works on it, not who was to
         _refuse_over_limit(transaction, task, who._replace(agent=agent), limits)
         return _take(transaction, key=key, agent=agent, who=who, lease_seconds=lease_seconds)
 
