@@ -17,6 +17,7 @@ from handoff.agents.session import AgentSession, SupervisionRules
 from handoff.base.clock import SystemClock
 
 NOW = 1_763_193_600.0
+UNHEARD = "the start hook called in"
 CLIENTS = ("claude", "codex", "gemini", "copilot", "opencode", "aider", "qwen")
 FAILURES = {
     "400": "login",  # it says that no credit is left
@@ -132,9 +133,12 @@ def _failed(words: str, **more) -> Ending:
         ("mine", Ending(1, tail="API error 401: please log in"), "login"),
         ("mine", Ending(0, AgentEvent(RESULT, "I fixed the rate limit code", ok=True)), "ok"),
         ("mine", Ending(0, trouble=AgentEvent(TROUBLE, "litellm.InternalServerError: servers are down")), "down"),
-        ("mine", Ending(0, unheard="the start hook called in"), "client"),
+        ("mine", Ending(0, unheard=UNHEARD), "client"),
         ("opencode", Ending(0, answered=False), "down"),
         ("claude", Ending(0, answered=False, attended=True), "ok"),
+        ("claude", Ending(0, unheard=UNHEARD, answered=False, attended=True), "stopped"),  # Esc when it asks for trust
+        ("claude", Ending(1, unheard=UNHEARD, answered=False, attended=True), "stopped"),  # "No, exit"
+        ("claude", Ending(0, unheard=UNHEARD, attended=True), "client"),
         ("claude", Ending(1, began=False, tail="node: bad option"), "client"),
         ("claude", _failed("error_max_turns: 7"), "failed"),
         ("gemini", Ending(53), "failed"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 
 import pytest
 
 from handoff.agents import catalog
+from handoff.agents import folder as folders
+from handoff.agents.monitor import EVENTS, EXIT
 from handoff.agents.records import RecordReader, carry, places, uses
-from handoff.agents.usage import Book, Prices
+from handoff.agents.session import AgentSession, SupervisionRules
+from handoff.agents.usage import Bill, Book, Prices
+from handoff.base.clock import SystemClock
 from handoff.base.errors import ConfigError
 
 # Each answer of the scripted model took 10 tokens, 4 of them cached, and gave 5, of which it reasoned 2.
@@ -187,6 +192,76 @@ def test_a_model_nobody_has_a_price_for_costs_something_unknown_and_not_nothing(
     by_agent = bill(book, "opencode", opencode={"input": 1, "output": 1})
     assert (by_agent.money, by_agent.basis) == (pytest.approx(15 / 1e6), "listed")
     assert bill(Book()) is None
+
+
+@pytest.fixture
+def bill_of(tmp_path):
+    """The bill of a session that printed this, wrote this into its record and then ended so."""
+    numbers = itertools.count()
+
+    def go(client, *printed, recorded=(), code=-9, attended=False, called_in=True):
+        name = f"session-{os.getpid()}-{next(numbers)}"
+        path, _ = folders.make(str(tmp_path), "", name)
+        texts = {
+            EVENTS: jsonl(*printed),
+            EXIT: json.dumps({"code": code}),
+            folders.TOKEN: "right",
+            "record": jsonl(*recorded),
+        }
+        for file, text in {**texts, folders.HELLO: "right" if called_in else ""}.items():
+            folders.put(path, file, text)
+        folders.put(path, folders.FACTS, json.dumps({"client_id": "its-own"}))
+        adapter = catalog.adapter(client, commands={})
+        rules = SupervisionRules(attended=attended, records=(os.path.join(path, "record"),))
+        session = AgentSession(path, name, adapter, adapter.abilities(""), rules, SystemClock())
+        session.close()
+        with open(os.path.join(path, folders.OUTCOME), encoding="utf-8") as file:
+            kept = json.load(file)["bill"]
+        assert session.bill == (kept and Bill(**{**kept, "models": tuple(kept["models"])}))
+        return session.bill
+
+    return go
+
+
+def jsonl(*rows):
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+CODEX_TURN = ({"type": "thread.started", "thread_id": "its-own"}, {"type": "turn.started"})
+CODEX_TOOL = {"type": "item.started", "item": {"id": "item_3", "type": "command_execution", "command": "true"}}
+CODEX_RAN = {"type": "item.completed", "item": {**CODEX_TOOL["item"], "aggregated_output": "", "exit_code": 0}}
+GEMINI_TURN = {"type": "init", "session_id": "its-own", "model": "gemini-2.5-pro"}
+GEMINI_SAID = {"type": "message", "role": "assistant", "content": "The answer.", "delta": True}
+
+
+@pytest.mark.parametrize(
+    ("client", "printed"),
+    [
+        ("codex", CODEX_TURN),
+        ("gemini", (GEMINI_TURN,)),
+        ("gemini", (GEMINI_TURN, GEMINI_SAID)),
+        ("copilot", ({"type": "assistant.message", "data": {"content": "The answer."}},)),
+    ],
+)
+def test_what_a_client_used_that_was_killed_before_it_wrote_that_down_is_unknown_and_not_nothing(
+    bill_of, client, printed
+):
+    assert bill_of(client, *printed) == Bill(basis="unknown")
+    assert bill_of(client, *printed, code=137) == Bill(basis="unknown"), "a sandbox tells the signal as an exit code"
+    assert bill_of(client, called_in=False) is None, "it never came as far as its model"
+
+
+def test_what_is_known_of_a_client_that_was_killed_in_the_middle_of_a_turn_is_kept_as_not_all(bill_of):
+    late = "9999-01-01T00:00:00.000Z"
+    written = ({**CODEX_MODEL, "timestamp": late}, codex_count(1, at=late))
+    cut = bill_of("codex", *CODEX_TURN, CODEX_TOOL, CODEX_RAN, recorded=written)
+    assert (cut.input, cut.cached, cut.output, cut.money > 0, cut.basis) == (6, 4, 5, True, "unknown")
+    in_tool = bill_of("codex", *CODEX_TURN, CODEX_TOOL, recorded=written)
+    assert (in_tool.output, in_tool.basis) == (5, "listed"), "its answer is counted, and the next one not asked for"
+    whole = bill_of("codex", *CODEX_TURN, CODEX_TOOL, CODEX_RAN, CODEX_RESULT, recorded=written)
+    assert whole.basis == "listed", "it had come to its end"
+    by_hand = bill_of("codex", recorded=written, code=130, attended=True)
+    assert by_hand.basis == "listed", "in a person's terminal nobody sees what it asks"
 
 
 def test_a_price_holds_for_the_dated_names_of_a_model_and_for_no_other_model():

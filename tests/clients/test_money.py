@@ -38,6 +38,12 @@ def _end(stage, process):
     return end, stage.read(end, "outcome.json")["bill"]
 
 
+def _kill(stage):
+    folder = os.path.join(stage.environment["HANDOFF_HOME"], "project", "sessions", stage.sessions()[0])
+    with open(os.path.join(folder, "process.json"), encoding="utf-8") as file:
+        os.kill(int(json.load(file)["pid"]), signal.SIGKILL)
+
+
 def _known(stage):
     """What is known while it runs, once both answers are told."""
     return [one for one in stage.cli("agent", "list", "--json").json if one["used"] and one["used"]["output"] == 10]
@@ -70,29 +76,21 @@ def test_a_session_that_ends_by_itself_tells_its_tokens_and_its_cost_is_known_or
     stage.note("tokens and cost told")
 
 
+@pytest.mark.clients(*HOOKED, "qwen")
 def test_a_session_killed_in_the_middle_of_a_turn_keeps_what_it_used(stage):
-    if stage.client == "aider":  # it has one answer, and is killed before that is over: nobody knows what it used
-        stage.serve(("hang",))
-        wanted = 1
-    else:
-        stage.serve(stage.write("owned/b.txt"), ("shell", "true"), ("hang",))
-        wanted = 3
+    stage.serve(stage.write("owned/b.txt"), ("shell", "true"), ("hang",))
     process = _start(stage)
     deadline = time.monotonic() + 120
-    while len(stage.servers[-1].requests) < wanted and time.monotonic() < deadline:
+    while len(stage.servers[-1].requests) < 3 and time.monotonic() < deadline:
         time.sleep(0.1)
     while stage.client == "copilot" and not _known(stage) and time.monotonic() < deadline:
         time.sleep(0.2)  # it writes its own record a moment after each answer
-    folder = os.path.join(stage.environment["HANDOFF_HOME"], "project", "sessions", stage.sessions()[0])
-    with open(os.path.join(folder, "process.json"), encoding="utf-8") as file:
-        os.kill(int(json.load(file)["pid"]), signal.SIGKILL)
+    _kill(stage)
     end, bill = _end(stage, process)
     assert end["outcome"] in ("killed", "failed"), stage.log(end)
-    if stage.client == "aider":
-        assert (bill["basis"], bill["output"]) == ("unknown", 0), bill
-        return
     assert bill is not None, stage.log(end)
     assert _used(bill)[:3] == (12, 8, 10), (bill, stage.log(end))
+    assert bill["basis"] == "unknown", "nobody knows what the third answer would have cost"
     if stage.client in HOOKED:
         first = bill
         stage.serve(stage.write("owned/a.txt"), DONE, ("say", "finished"))
@@ -102,3 +100,17 @@ def test_a_session_killed_in_the_middle_of_a_turn_keeps_what_it_used(stage):
         (row,) = [one for one in stage.cli("agent", "list", "--json").json if one["used"]]
         assert row["used"]["output"] == first["output"] + bill["output"]
     stage.note("tokens kept when it is killed")
+
+
+def test_the_cost_of_a_session_killed_before_it_wrote_down_any_answer_is_said_to_be_unknown(stage):
+    stage.serve(("hang",))
+    process = _start(stage)
+    deadline = time.monotonic() + 120
+    while not stage.servers[-1].requests and time.monotonic() < deadline:
+        time.sleep(0.1)
+    _kill(stage)
+    end, bill = _end(stage, process)
+    assert end["outcome"] in ("killed", "failed"), stage.log(end)
+    assert bill is not None, stage.log(end)
+    assert (bill["basis"], bill["output"]) == ("unknown", 0), bill
+    assert "cost unknown" in stage.cli("agent", "list").out

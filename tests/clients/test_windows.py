@@ -99,6 +99,40 @@ def test_a_person_works_with_it_in_a_window_and_compacts_by_hand(stage, tmux):
     stage.note("a person's session in a tmux window", "compacts by hand: snapshot before, baton again after")
 
 
+@pytest.mark.parametrize("key", ["Escape", "Enter"])  # "No, exit" is chosen when it asks
+def test_who_does_not_trust_the_folder_reads_what_to_do_and_uses_up_no_attempt(stage, tmux, key):
+    path = os.path.join(stage.root, "home", ".claude.json")
+    with open(path, encoding="utf-8") as file:
+        answers = json.load(file)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({**answers, "projects": {}}, file)
+    server = stage.serve(("say", "What next?"))
+    words = f"{sys.executable} -m handoff.surfaces.cli.main session start demo --agent claude --in terminal"
+    tmux(
+        *("new-session", "-d", "-s", "own", "-x", "220", "-y", "50"),
+        *("sh", "-c", f"cd {stage.repo.path} && {words}; exec cat"),
+    )
+
+    def screen() -> str:
+        return tmux("capture-pane", "-p", "-t", "own")
+
+    def refuse() -> bool:
+        tmux("send-keys", "-t", "own", key)  # a dialogue that has just opened does not hear the first one
+        time.sleep(1)
+        return "Session session-" in screen() and "Task 'demo' is ready" in screen()
+
+    _until(lambda: "I trust this folder" in screen(), screen)
+    _until(refuse, screen)
+    _until(lambda: "To start it again" in screen(), screen)
+    assert "stopped by a person (its person ended it before it began)" in screen()
+    assert "handoff session start demo --agent claude --in terminal" in screen()
+    task = stage.cli("show", "demo", "--json").json
+    assert (task["state"], task["attempt"]) == ("ready", 1)
+    assert "agent retry" not in stage.cli("status").out, "nothing keeps the client from being started again"
+    assert server.requests == []
+    stage.note("no attempt used up when its person does not trust the folder")
+
+
 def test_an_edit_outside_of_a_claimed_task_is_refused_and_the_second_time_put_to_the_person(stage, tmux):
     foreign = os.path.join(stage.repo.path, "foreign.txt")
     server = stage.serve(

@@ -185,6 +185,7 @@ def _moment(now: float, month: str, day: int, hour: int, minute: int, *, univers
 LIMIT_SECONDS = 900.0
 """How long a limit is waited for that does not say when it ends."""
 NEVER_ANSWERED = "its provider never answered"
+_TRUST = "If it asked whether you trust the folder: it works only where you say yes. No attempt was used up."
 _SHOWN = 400
 _PROVIDERS = (LIMIT, DOWN, LOGIN)
 _STATUS = re.compile(
@@ -213,7 +214,7 @@ def _kind(client: str, ending: Ending) -> AgentOutcome:
         return _outcome(LIMIT, words, ending)
     row = _known(client, ending, words)
     if ending.attended and (row is None or row.kind in (FAILED, KILLED)):
-        return AgentOutcome(STOPPED, "its person ended it")
+        return _by_person(ending)
     if row is not None and row.kind != FAILED:
         return _outcome(row.kind, words, ending)
     if ending.code is None or ending.terminated or ending.code < 0:
@@ -228,10 +229,18 @@ def _kind(client: str, ending: Ending) -> AgentOutcome:
 def _well(ending: Ending) -> AgentOutcome:
     """It says that all is well; one whose hooks or whose model were never heard has done nothing."""
     if ending.unheard:
-        return AgentOutcome(CLIENT, f"it ended before {ending.unheard}")
+        left = ending.attended and not ending.answered
+        return _by_person(ending) if left else AgentOutcome(CLIENT, f"it ended before {ending.unheard}")
     if not ending.answered and ending.result is None and not ending.attended:  # in a terminal nobody reads its answers
         return AgentOutcome(DOWN, f"it ended though {NEVER_ANSWERED}")
     return AgentOutcome(OK, ending.result.text[:_SHOWN] if ending.result else "")
+
+
+def _by_person(ending: Ending) -> AgentOutcome:
+    """Whoever sits before it ended it. Its hooks and its model are heard only after they said that they trust the folder."""
+    if ending.unheard and not ending.answered:
+        return AgentOutcome(STOPPED, "its person ended it before it began", fix=_TRUST)
+    return AgentOutcome(STOPPED, "its person ended it")
 
 
 def _cut_off(client: str, ending: Ending) -> AgentOutcome:

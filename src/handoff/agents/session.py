@@ -9,20 +9,26 @@ import sys
 from handoff.agents import folder as folders
 from handoff.agents.contract import (
     ANSWERED,
+    FAILED,
+    KILLED,
+    LOST,
     RESULT,
     SAID,
+    STOPPED,
     TOOL,
     TOTAL,
     TROUBLE,
+    UNKNOWN,
     USAGE,
     WAIT,
     AgentOutcome,
     Ending,
     SessionLimits,
 )
-from handoff.agents.endings import classify
+from handoff.agents.endings import CLIENTS, classify
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.records import RecordReader
+from handoff.agents.usage import UNKNOWN as UNKNOWN_COST
 from handoff.agents.usage import Bill, Book, Prices
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
@@ -43,6 +49,8 @@ BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
 _TAIL = 2000
 _SILENT = "no sign of life"
+_CUT = (KILLED, LOST, STOPPED, UNKNOWN)
+"""Endings in which a client may have been answered more than it could write down."""
 
 
 class SupervisionRules(Record):
@@ -68,6 +76,8 @@ class Observation(Record):
     tools: int = 0
     in_tool: bool = False
     """Whether the last thing it began is a tool that has not come back."""
+    asking: bool = False
+    """Whether a tool came back last: its model is being asked what to do next."""
     answered: bool = False
     """Whether a model has said or done anything. A turn that began, or a result that says it is over, is no such thing."""
     turns: int = 0
@@ -112,6 +122,7 @@ class AgentSession:
         self._book = Book()
         self._records = RecordReader(list(rules.records), began=clock.now() - ago)
         self._copied_at = clock.monotonic()
+        self._cut = False  # whether it ended in the middle of a turn
 
     # --- beginning ---------------------------------------------------------------------------------------
 
@@ -184,8 +195,10 @@ class AgentSession:
     def bill(self) -> Bill | None:
         """What it has used so far; None when it has used nothing."""
         told = self._book.bill(self.rules.prices, agent=self.adapter.name)
-        is_silent = not self.adapter.tells_use and bool(self.seen.said or self.seen.tools)
-        return Bill() if told is None and is_silent else told
+        if told is None:
+            is_silent = not self.adapter.tells_use and bool(self.seen.said or self.seen.tools)
+            return Bill() if is_silent or self._cut else None
+        return told._replace(basis=UNKNOWN_COST) if self._cut and self.seen.asking else told
 
     def _take_in(self, event: AgentEvent) -> None:
         seen = self.seen
@@ -206,7 +219,7 @@ class AgentSession:
         if event.kind in (TOOL, ANSWERED) or (event.kind == SAID and self.abilities.start_context):
             seen = seen._replace(answered=True)
         if event.kind in (TOOL, ANSWERED, SAID, RESULT):
-            seen = seen._replace(in_tool=event.kind == TOOL)
+            seen = seen._replace(in_tool=event.kind == TOOL, asking=event.kind == ANSWERED)
         self._spoke = self._spoke or event.kind not in (TROUBLE, TOTAL)
         self.seen = seen
         self._book.hear(event)
@@ -292,6 +305,9 @@ class AgentSession:
         self._hear_calls()
         told = folders.exit_of(self.folder)
         outcome = self._outcome(told)
+        has_asked = self.adapter.name in CLIENTS and (self._spoke or self.seen.called_in)
+        is_cut = outcome.kind in _CUT or (outcome.kind == FAILED and bool(self.stopped))
+        self._cut = has_asked and is_cut and self.seen.result is None
         folders.put(
             self.folder,
             folders.OUTCOME,
@@ -339,7 +355,7 @@ class AgentSession:
                 attended=self.rules.attended,
                 unheard=self._handshake() if able.calls_in and not self.seen.called_in else "",
                 began=self._spoke or self.seen.called_in or not able.start_context,
-                answered=self.seen.answered or not shown,
+                answered=self.seen.answered or bool(self._book.uses()) or not shown,
                 in_tool=self.seen.in_tool or not shown,
                 silent=self.stopped.startswith(_SILENT),
             ),

@@ -99,7 +99,6 @@ ADAPTER = Adapter(
     read=read,
     resume=resume,
     dialect="copilot",
-    tells_use=False,  # its record follows a moment after each answer: killed before that, nobody knows
     floor=_FLOOR,
     variables=("COPILOT_*", "GH_HOST"),
     hosts=("api.github.com", "*.githubcopilot.com"),

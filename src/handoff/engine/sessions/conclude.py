@@ -221,10 +221,14 @@ def _wait_out(app: App, transaction: Transaction, claim: Claim, outcome: AgentOu
         holds.release_task(transaction, key=task.key)
         return outcome
     leases.release(transaction, key=task.key, fence=claim.fence, reason=outcome.reason)
+    agent, program = claim.session.agent, app.settings.program
+    if outcome.kind == STOPPED and outcome.fix:
+        again = f"{program} session start {task.label} --agent {agent} --in terminal"
+        return outcome._replace(fix=f"{outcome.fix} To start it again: {again}")
     if outcome.kind in (STOPPED, LOST) or (outcome.kind == KILLED and count == 1):
         return outcome  # nothing to wait for: a power cut is over when somebody reads of it
     reason, back_off = outcome.why, home_config(app).number("back_off_seconds")
-    fix = faults.fix_for(outcome, agent=claim.session.agent, task=task.label, program=app.settings.program)
+    fix = faults.fix_for(outcome, agent=agent, task=task.label, program=program)
     if outcome.kind in faults.HOLDS_AGENT:
         held = holds.hold_agent(
             transaction,
