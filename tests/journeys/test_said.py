@@ -82,6 +82,23 @@ def test_every_client_that_calls_after_a_tool_is_given_the_words(session, dialec
     assert "> use the other table" in str(json.loads(said))
 
 
+@pytest.mark.parametrize("dialect", [one for one, speech in DIALECTS.items() if "after" in speech.events.values()])
+def test_a_client_that_shortened_its_conversation_reads_the_baton_once_more(session, dialect):
+    names = {meaning: name for name, meaning in DIALECTS[dialect].events.items()}
+    with open(os.path.join(session.home, "repo", "sessions", session.name, "baton.md"), "w", encoding="utf-8") as file:
+        file.write("## Rules\n- Never round.\n")
+    call = lambda event: session.cli("hook", dialect, names[event], stdin=json.dumps({"cwd": session.repo.path})).out  # noqa: E731
+    assert "Never round" not in call("after")
+    call("compact")
+    session.say("use the other table")
+    heard = call("after")
+    assert heard.index("Never round.") < heard.index("use the other table")
+    assert "Never round" not in call("after"), "once"
+    call("compact")
+    assert "Never round." in call("start"), "a client that begins anew has it from there"
+    assert "Never round" not in call("after")
+
+
 def test_several_words_come_together_and_later_ones_alone(session):
     session.say("first\nwith a second line")
     session.say("then this")

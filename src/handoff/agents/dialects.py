@@ -20,8 +20,9 @@ EXIT_REFUSED = 2
 INSTALLED = "installed"
 """The word behind a call of the hooks in a person's settings; a session of ours, which brings its own, does not run them too."""
 HEARD = "hooks"  # in the home: a file for each client whose installed hooks have called
-SAID, OPENED, GIVEN = "said", ".open", ".given"
-"""In the home: a file for each session that a person's words wait for; the same while they are read, and a receipt of them."""
+SAID, OPENED, GIVEN, SHORTENED = "said", ".open", ".given", ".shortened"
+"""In the home: a file for each session that a person's words wait for; the same while they are read, a receipt of them, and a mark that
+its client has shortened the conversation."""
 
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filePath", "absolute_path", "target_file")
 _UNASKED = ("bypassPermissions", "dontAsk")  # Claude's names for modes without a dialogue

@@ -12,6 +12,7 @@ import sys
 
 from handoff.agents.dialects import (
     AFTER,
+    COMPACT,
     DIALECTS,
     EXIT_REFUSED,
     HEARD,
@@ -80,10 +81,12 @@ def main(words: list[str]) -> int:
 
             said = person_hooks.answer(app, call)
         given: list[Receipt] = []
-        if waiting or (ours and event == STOP):
+        if waiting or (ours and event in (STOP, COMPACT)):
             from handoff.engine.sessions import mailbox
 
             said, given = mailbox.empty(app, call, said, waiting)
+            if ours:
+                mailbox.note_shortened(app, call, settings.get("HANDOFF_SESSION"))
         app.close()
         return _say(reply(dialect, call, said), settings.home, given)
     except Exception as error:  # noqa: BLE001 - a guard that breaks must say no, whatever broke

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from handoff.agents.dialects import AFTER, GIVEN, OPENED, SAID, STOP, HookAnswer
-from handoff.base.files import make_folder, remove, write_atomic
+from handoff.agents.dialects import AFTER, COMPACT, GIVEN, OPENED, SAID, SHORTENED, START, STOP, HookAnswer
+from handoff.base.files import make_folder, read_text, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
@@ -61,6 +61,8 @@ def empty(app: App, call: Call, said: HookAnswer, waiting: Sequence[str]) -> tup
             _note_seen(app, box.session)
         if call.event not in (AFTER, STOP):
             continue
+        if call.event == AFTER and box.session + SHORTENED in waiting:
+            words += _baton_again(app, box.session)
         heard = _open(app, box)
         if heard.told:
             words.append(_in_words(heard))
@@ -71,6 +73,23 @@ def empty(app: App, call: Call, said: HookAnswer, waiting: Sequence[str]) -> tup
     if call.event == STOP:  # a stop that is refused is the one way in which its answer reaches the model
         return said._replace(refusal="\n\n".join(filter(None, (text, said.refusal)))), given
     return said._replace(context=text), given
+
+
+def note_shortened(app: App, call: Call, session: str) -> None:
+    """A client that shortens its conversation loses the baton: it is given again at its new start, or after its next tool call."""
+    place = os.path.join(app.settings.home, SAID, session + SHORTENED)
+    if call.event == COMPACT:
+        make_folder(os.path.dirname(place), mode=0o700)
+        write_atomic(place, "", mode=0o600, sync=False)
+    elif call.event == START:
+        remove(place)
+
+
+def _baton_again(app: App, session: str) -> list[str]:
+    permissions = read_permissions(app)
+    baton = os.path.join(permissions.folder, "baton.md") if permissions is not None else ""
+    remove(os.path.join(app.settings.home, SAID, session + SHORTENED))
+    return [read_text(baton)] if os.path.isfile(baton) else []
 
 
 def leave_receipts(home: str, given: Sequence[Receipt]) -> None:
