@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 
 from sandbox import Cli, Repo
 
@@ -33,7 +34,10 @@ def test_two_checkouts_that_shared_a_name_before_keep_it_and_each_its_own_snapsh
     (tmp_path / "b" / "shop" / "more.txt").write_text("more\n")
     two("snapshot")
     for cli in (one, two):  # as it was before checkouts were told apart
-        cli("dump", "--task", f"of-{os.path.basename(os.path.dirname(cli.folder))}", "--next", "x", "--project", "shop")
+        name = f"of-{os.path.basename(os.path.dirname(cli.folder))}"
+        cli("dump", "--task", name, "--next", "x", "--project", "shop")
+        with sqlite3.connect(os.path.join(home, "handoff.db")) as database:
+            database.execute("UPDATE task SET workspace = ? WHERE id = ?", (cli.folder, name))
     os.unlink(os.path.join(home, "shop", ".checkout"))
     for cli in (one, two):
         if os.path.exists(os.path.join(cli.folder, ".git", "handoff-project")):
