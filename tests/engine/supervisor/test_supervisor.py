@@ -14,7 +14,7 @@ from handoff.board.tasks import outcomes
 
 @pytest.mark.slow
 def test_agents_that_die_hang_or_fail_are_replaced_and_the_rest_goes_on(ground):
-    ground.settings("lease_seconds = 3\n")
+    ground.settings("lease_seconds = 10\n")
     once = "test -e {0} || {{ touch {0}; {1}; }}"
     mark = os.path.join(ground.folder, "once-")
     ground.add("dies", {"run": once.format(mark + "dies", "kill -9 $PPID")})
