@@ -334,7 +334,8 @@ def _play_board(ctx: Context, folder: str) -> int:
     out, do, home = ctx.out, scratch.do, scratch.environment["HANDOFF_HOME"]
     out.leave_screen()
     files.make_folder(home, mode=0o700)
-    files.write_atomic(os.path.join(home, "config.toml"), "max_attempts = 1\n")  # what is red is seen at once
+    settings = 'max_attempts = 1\nlanding = "auto"\n'  # what is red is seen at once, and nobody is asked
+    files.write_atomic(os.path.join(home, "config.toml"), settings)
     scratch.begin("shop", {"README.md": "A shop\n"})
     write_files(scripts, {f"{task.name}.toml": _script(task) for task in _STORY})
     for task in _STORY:
