@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-unsandboxed test-clients script-packages hunt chaos cheats lint format bench docs clean
+.PHONY: help demo test test-slow test-unsandboxed test-clients script-packages hunt chaos cheats lint format bench docs release clean
 
 help:                       ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1|/p' Makefile | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -46,8 +46,8 @@ test-slow: $(VENV)/.dev     ## what takes long: kills at every step, hunts, lang
 
 # For a machine whose PATH has no bubblewrap: what starts sessions and checks, and says what it does without.
 test-unsandboxed: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not clients" tests/agents tests/engine/proof tests/engine/sessions \
-	  tests/engine/flows/test_flows.py tests/surfaces/cli/commands/agents
+	$(PYTEST) -m "not slow and not clients" tests/agents tests/engine/place/proof tests/engine/session \
+	  tests/engine/work/flows/test_flows.py tests/surfaces/cli/commands/agents
 
 # Clients trust root with more than anybody else: root installs them where everybody can read, and an ordinary user runs the tests.
 test-clients: $(VENV)/.dev  ## real agent clients against a scripted model; CLIENTS="claude codex" for some of them
@@ -91,6 +91,11 @@ docs: $(VENV)/.dev          ## regenerate the reference and the pictures
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py stories
 	command -v chromium >/dev/null && $(BIN)/python docs/generate.py page || true
+
+# Nothing is uploaded: .github/workflows/release.yml does that for a tag.
+release: $(VENV)/.dev       ## wheel, source archive and handoff.pyz in dist/, each installed and tried
+	$(PIP) install -c constraints.txt --group release
+	$(BIN)/python release/build.py
 
 clean:                      ## remove what make made
 	rm -rf $(VENV) build dist

@@ -1,4 +1,4 @@
-"""Run every measurement, print one table, and with --write put it into docs/performance.md."""
+"""Run every measurement, print one table, and with --write put it into bench/results.md and docs/performance.md."""
 
 from __future__ import annotations
 
@@ -13,14 +13,32 @@ import time
 from importlib import import_module
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(ROOT, "docs", "performance.md")
+PAGE = os.path.join(ROOT, "bench", "results.md")
+FRONT = os.path.join(ROOT, "docs", "performance.md")
+BEGIN, END = "<!-- figures, written by python -m bench --write -->", "<!-- end of figures -->"
 Row = tuple[str, str, str]
 
-HEAD = """# Performance
+HEAD = """# Every figure
 
-Written by `python -m bench --write`; please do not edit by hand. Start-up is told as a multiple of `python -c pass`
-of the same interpreter, measured in the same run, so that the figure means the same on a slow machine and on a fast one.
+Written by `python -m bench --write`; please do not edit by hand. Start-up is a multiple of `python -c pass` in the same run.
+What the figures mean: [performance](../docs/performance.md).
 """
+CHOSEN = {
+    "`handoff status`": ("startup", "handoff status"),
+    "`handoff continue`": ("startup", "handoff continue --raw"),
+    "`safe-commit` beside `git add` and `git commit`, 1,000 files": (
+        "commits", "safe commit, 1000 files: command line, time of a bare commit"),
+    "a clone for a session, 10,000 files": ("workspaces", "workspace (clone) of 10,000 files"),
+    "a snapshot, 1 of 10,000 files changed": ("workspaces", "snapshot, 1 of 10,000 files changed, found by a scan"),
+    "a new task until its session runs": ("supervisor", "row of a dumped task to its session's process, median"),
+    "an idle supervisor, share of a core": ("supervisor", "supervisor, idle: share of a core"),
+    "a batch of 100 parts, until all have landed": ("batches", "100 parts, 16 at a time: all landed, suite green"),
+    "the page with 200 viewers, age of the news": (
+        "page", "page: 200 viewers, 95 changes a second: oldest news of a packet, middle"),
+    "a search in a million lines": ("search", "1,000,000 lines: search for a word that stands in 5 lines"),
+    "facts that reach the next session, % with 1k / 2k / 4k / 8k tokens": ("handoff", "all facts: handoff"),
+}  # fmt: skip
+"""The figures that people ask for first, and where they are measured."""
 
 
 def measurements() -> list[str]:
@@ -82,7 +100,7 @@ def written() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into their two pages")
     parser.add_argument("--only", action="append", metavar="NAME", help="run this measurement alone (may be repeated)")
     options = parser.parse_args()
     known = measurements()
@@ -109,7 +127,28 @@ def write(sections: dict[str, str]) -> None:
     kept = {name: text for name, text in written().items() if name.partition(",")[0] in measurements()}
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write("\n".join([HEAD, *(text for _, text in sorted({**kept, **sections}.items()))]))
-    print("Wrote docs/performance.md")
+    with open(FRONT, encoding="utf-8") as file:
+        page = file.read()
+    with open(FRONT, "w", encoding="utf-8") as file:
+        file.write(front(page))
+    print("Wrote bench/results.md and docs/performance.md")
+
+
+def front(page: str) -> str:
+    """The page for people, with the chosen figures as they were last measured."""
+    known = written()
+    lines = ["|what|measured|budget|on, at load|", "|---|--:|--:|---|"]
+    for what, (name, row) in CHOSEN.items():
+        text = known[name]
+        cells = next(
+            [cell.strip() for cell in line.strip("| ").split("|")]
+            for line in text.splitlines()
+            if line.startswith(f"| {row} ")
+        )
+        day, load = text.partition("easured on ")[2][:10], text.partition(", load ")[2].partition("\n")[0]
+        lines.append(f"|{what}|{cells[1]}|{cells[2].strip('-')}|{day}, {load.partition(';')[0].rstrip('.')}|")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{rest.partition(END)[2]}"
 
 
 def section(name: str, title: str, rows: list[Row]) -> str:

@@ -1,6 +1,6 @@
 """Every technique of the adversarial suite against every protection, judged by facts.
 
-`python -m bench.adversary` prints the table; with `--write` it goes into docs/git-safety.md.
+`python -m bench.adversary` prints the table; with `--write` it goes into docs/howto/git-safety.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(ROOT, "docs", "git-safety.md")
+PAGE = os.path.join(ROOT, "docs", "howto", "git-safety.md")
 BEGIN, END = "<!-- table: python -m bench.adversary --write -->", "<!-- end of table -->"
 
 
@@ -59,7 +59,7 @@ def table(results: dict[str, list]) -> str:
     arena, techniques = _suite()
     roles = (techniques.CARELESS, techniques.EAGER, techniques.MAIN)
     sizes = {role: sum(role in one.roles for one in techniques.TECHNIQUES) for role in roles}
-    lines = ["| protection | " + " | ".join(f"{role}, of {sizes[role]}" for role in roles) + " | own work kept |"]
+    lines = ["|protection|" + "|".join(f"{role}, of {sizes[role]}" for role in roles) + "|own work kept|"]
     lines.append("|---" * (len(roles) + 2) + "|")
     for name, found in results.items():
         cells = []
@@ -67,7 +67,7 @@ def table(results: dict[str, list]) -> str:
             counts = Counter(one.verdict for one in found if one.role == role)
             cells.append(" / ".join(str(counts[word]) for word in (arena.PREVENTED, arena.RESTORABLE, arena.LOST)))
         kept = sum(one.own_kept for one in found)
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {kept} of {len(found)} |")
+        lines.append(f"|{name}|" + "|".join(cells) + f"|{kept} of {len(found)}|")
     return "\n".join(lines)
 
 
@@ -78,8 +78,12 @@ def remaining(results: dict[str, list]) -> str:
     for name, found in results.items():
         if name in (arena.NONE, arena.WORKTREE):
             continue
-        lost = [f"{one.technique.name} ({one.role})" for one in found if one.verdict == arena.LOST]
-        lines.append(f"- {name}: " + ("nothing." if not lost else "; ".join(lost) + "."))
+        lost: dict[str, list[str]] = {}
+        for one in found:
+            if one.verdict == arena.LOST:
+                lost.setdefault(one.role, []).append(one.technique.name)
+        said = " ".join(f"{role}: {'; '.join(names)}." for role, names in sorted(lost.items()))
+        lines.append(f"- {name}: {said or 'nothing.'}")
     return "\n".join(lines)
 
 
@@ -103,7 +107,7 @@ def in_checkout(*, each: bool) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.adversary", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/git-safety.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/howto/git-safety.md")
     parser.add_argument("--only", action="append", metavar="PROTECTION", help="only this protection (may be repeated)")
     parser.add_argument("--each", action="store_true", help="one line for every trial")
     parser.add_argument("--checkout", action="store_true", help="only a main session in the person's own checkout")

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from bench.startup import clean_environment, once, program, run
-from handoff.engine.tasks.batches import read_checked
+from handoff.engine.work.tasks.batches import read_checked
 
 PEER = "handoff-fanout==1.9.0"
 ROUNDS = 12

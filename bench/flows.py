@@ -12,8 +12,8 @@ import time
 from handoff.base.settings import from_environment
 from handoff.board.tasks import flows as rows_of
 from handoff.engine.app import App
-from handoff.engine.flows import flows
-from handoff.engine.proof import git_notes
+from handoff.engine.place.proof import git_notes
+from handoff.engine.work.flows import flows
 
 Row = tuple[str, str, str]
 CYCLES = 5

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from bench.startup import ROUNDS, WARM_UP, clean_environment, once
 
-# Why these: docs/decisions/0001-start-up.md weighs each pair.
+# Why these: docs/decisions.md weighs each pair.
 LIBRARIES = (
     "typing", "handoff.base.record", "re", "argparse", "click", "json", "tomllib", "msgspec", "dataclasses", "jinja2", "pathlib", "subprocess",
     "sqlite3", "rich.console",

@@ -12,7 +12,7 @@ from bench.startup import clean_environment
 from handoff.base.settings import Settings
 from handoff.board.events import index, journal
 from handoff.engine.app import App
-from handoff.engine.tasks import search
+from handoff.engine.work.tasks import search
 
 Row = tuple[str, str, str]
 LINES = int(os.environ.get("HANDOFF_BENCH_LINES", "1000000"))

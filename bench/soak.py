@@ -173,7 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("tasks", type=int, nargs="?", default=500)
     parser.add_argument("seed", type=int, nargs="?", default=7)
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write the figures into bench/results.md")
     options = parser.parse_args()
     rows, trouble = rows_of(options.tasks, options.seed)
     title = "Short tasks over two supervisors while something is killed every second (`python -m bench.soak`)."

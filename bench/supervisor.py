@@ -19,7 +19,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import pauses
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.engine.fanout import views
+from handoff.engine.place.fanout import views
 
 Row = tuple[str, str, str]
 MAIN = [sys.executable, "-m", "handoff.surfaces.cli.main"]

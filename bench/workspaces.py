@@ -98,8 +98,8 @@ def _app():
 
 
 def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
+    from handoff.engine.place import workspaces
     from handoff.engine.safety import snapshots
-    from handoff.engine.workspaces import workspaces
     from handoff.git.snapshots.take import SnapshotRequest
     from handoff.git.workspaces.workspaces import WorkspaceRequest
 
@@ -187,7 +187,7 @@ def _snapshots(top: str) -> list[tuple[str, str, str]]:
 
 
 def _landing(top: str) -> list[tuple[str, str, str]]:
-    from handoff.engine.workspaces import landing
+    from handoff.engine.place import landing
 
     names = []
     for number in range(BRANCHES):

@@ -17,7 +17,7 @@ from handoff.board.sessions.sessions import AGENT, SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
-from handoff.engine.features.overview import OverviewFeed
+from handoff.engine.work.overview import OverviewFeed
 from handoff.surfaces.cli.commands.board.state import BoardState
 from handoff.surfaces.cli.commands.board.view import BoardApp
 

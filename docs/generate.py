@@ -7,6 +7,7 @@ import ast
 import os
 import re
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import handoff
@@ -14,8 +15,9 @@ from handoff.base import settings
 from handoff.base.errors import INTERRUPTED
 from handoff.surfaces.acting import Bug
 from handoff.surfaces.cli import main
-from handoff.surfaces.cli.catalog import CATALOG, SHOWN
+from handoff.surfaces.cli.catalog import CATALOG, HIDDEN, SHOWN
 from handoff.surfaces.cli.dispatch import load
+from handoff.surfaces.cli.manual import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,45 +28,101 @@ NOTE = "<!-- Written by `make docs` from the code. Please do not edit by hand. -
 
 
 def commands_page() -> str:
-    """docs/reference/commands.md: every command with its words."""
+    """docs/reference/commands.md: every command with its words; what several share stands once, at the top."""
+    loaded = {name: load(name, PROGRAM) for name in CATALOG}
+    common = _common([parser for _, parser in loaded.values()])
     lines = [
         "# Commands", "", NOTE,
         "Every command takes `-C DIR` (work as if started there), `--feature NAME` (instead of the active one, also by",
         "`HANDOFF_FEATURE`) and `--help`. Every command that shows something takes `--json`: then standard output holds JSON",
         "alone. Exit codes: [exit-codes.md](exit-codes.md).", "",
+        "These options mean the same wherever a command lists them after *also*:", "",
+        "```text", *_aligned(sorted(common.items())), "```", "",
     ]  # fmt: skip
+    said: set[str] = set()
     for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
         lines += [f"## {section}", ""]
+        lines += (
+            ["*Also* names here what the command that does the same today explains above.", ""]
+            if section == HIDDEN
+            else []
+        )
         for name, entry in CATALOG.items():
             if entry.section == section:
-                command, parser = load(name, PROGRAM)
-                lines += _command(parser, f"{PROGRAM} {name}", _sentence(entry.help), command.epilog, depth=3)
+                command, parser = loaded[name]
+                twin = _twin(parser, {other: loaded[other][1] for other in SHOWN}) if entry.section == HIDDEN else {}
+                epilog = command.epilog if command.epilog not in said else ""
+                said.add(command.epilog)
+                lines += _command(parser, f"{PROGRAM} {name}", entry.help, epilog, {**common, **twin}, depth=3)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _command(parser: argparse.ArgumentParser, name: str, meaning: str, epilog: str, *, depth: int) -> Iterator[str]:
+SHARED = 3
+"""An option that so many commands explain in the same way is explained once."""
+WIDEST = 24
+
+
+def _common(parsers: list[argparse.ArgumentParser]) -> dict[str, str]:
+    """The options that several commands share, each with the meaning that most of them give it."""
+    found = Counter(
+        (_shown(action), _help(inner, action))
+        for parser in parsers
+        for inner in _every(parser)
+        for action in _words(inner)[1]
+    )
+    meanings: dict[str, str] = {}
+    for (shown, meaning), count in found.most_common():
+        if count >= SHARED:
+            meanings.setdefault(shown, meaning)
+    return meanings
+
+
+def _twin(parser: argparse.ArgumentParser, others: dict[str, argparse.ArgumentParser]) -> dict[str, str]:
+    """The options that an older command shares with the one that took its place."""
+    mine = {(_shown(action), _help(parser, action)) for action in _words(parser)[1]}
+    theirs = [{(_shown(action), _help(other, action)) for action in _words(other)[1]} for other in others.values()]
+    return dict(max((mine & options for options in theirs), key=len))
+
+
+def _every(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for inner, _ in _words(parser)[2].values():
+        yield from _every(inner)
+
+
+def _command(
+    parser: argparse.ArgumentParser, name: str, meaning: str, epilog: str, common: dict[str, str], *, depth: int
+) -> Iterator[str]:
     positional, options, nested = _words(parser)
     yield f"{'#' * depth} {name}"
     yield ""
-    yield meaning
+    yield _sentence(meaning)
     yield ""
-    yield "```"
-    yield " ".join([name, *(_usage(action) for action in (*options, *positional)), *(["…"] if nested else [])])
-    yield "```"
-    yield ""
-    if positional or options:
-        yield "| word | meaning |"
-        yield "|---|---|"
-        for action in (*positional, *options):
-            yield f"| `{_shown(action)}` | {_help(parser, action)} |"
-        yield ""
+    words = [action for action in (*positional, *options) if common.get(_shown(action)) != _help(parser, action)]
+    block = _aligned(
+        [
+            (_usage(action) if action in positional else _shown(action), _help(parser, action) + _needed(action))
+            for action in words
+        ]
+    )
+    shared = [_shown(action) for action in options if action not in words]
+    if shared:
+        block.append(f"also: {', '.join(shared)}")
     if epilog:
-        yield "```text"
-        yield epilog.strip("\n")
-        yield "```"
-        yield ""
+        block += ["", *epilog.strip("\n").splitlines()] if block else epilog.strip("\n").splitlines()
+    if block:
+        yield from ("```text", *block, "```", "")
     for word, (inner, words) in nested.items():
-        yield from _command(inner, f"{name} {word}", _sentence(words), inner.epilog or "", depth=depth + 1)
+        yield from _command(inner, f"{name} {word}", words, inner.epilog or "", common, depth=depth + 1)
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    width = max((len(word) for word, _ in rows if len(word) <= WIDEST), default=0)
+    return [f"{word:<{width}}  {meaning}" for word, meaning in rows]
+
+
+def _needed(action: argparse.Action) -> str:
+    return " (required)" if action.option_strings and action.required else ""
 
 
 Nested = dict[str, tuple[argparse.ArgumentParser, str]]
@@ -97,7 +155,7 @@ def _value(action: argparse.Action) -> str:
 
 
 def _shown(action: argparse.Action) -> str:
-    value = _value(action).replace("|", "\\|")
+    value = _value(action)
     if not action.option_strings:
         return value
     return ", ".join(action.option_strings) + ("" if action.nargs == 0 else f" {value}")
@@ -114,7 +172,7 @@ def _usage(action: argparse.Action) -> str:
 
 
 def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    return parser._get_formatter()._expand_help(action).replace("|", "\\|").replace("\n", " ")
+    return parser._get_formatter()._expand_help(action).replace("\n", " ")
 
 
 def _sentence(text: str) -> str:
@@ -125,16 +183,14 @@ def settings_page() -> str:
     """docs/reference/settings.md: every key of every settings file, and every variable."""
     lines = ["# Settings", "", NOTE]
     for name, (keys, where) in key_tables().items():
-        lines += [f"## {name}", "", where, "", "| key | kind | meaning | default |", "|---|---|---|---|"]
-        lines += [
-            f"| `{key}` | {told.kind} | {told.meaning} | {_default(told.default)} |" for key, told in keys.items()
-        ]
+        lines += [f"## {name}", "", where, "", "|key|kind|meaning|default|", "|---|---|---|---|"]
+        lines += [f"|`{key}`|{told.kind}|{told.meaning}|{_default(told.default)}|" for key, told in keys.items()]
         lines.append("")
     lines += [
         "An unknown key, a value of the wrong kind or a file that is not TOML is an error that names file, line and key.", "",
-        "## Environment", "", "| variable | meaning |", "|---|---|",
+        "## Environment", "", "|variable|meaning|", "|---|---|",
     ]  # fmt: skip
-    lines += [f"| `{name}` | {meaning} |" for name, meaning in sorted(settings.VARIABLES.items())]
+    lines += [f"|`{name}`|{meaning}|" for name, meaning in sorted(settings.VARIABLES.items())]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -153,7 +209,7 @@ def key_tables() -> dict[str, tuple[dict[str, settings.Key], str]]:
 
 
 def _default(value: object) -> str:
-    return "none" if value in (None, "", [], {}) else f"`{value}`"
+    return "" if value in (None, "", [], {}) else f"`{value}`"
 
 
 def exit_codes_page() -> str:
@@ -177,15 +233,14 @@ def exit_codes_page() -> str:
 
 
 def error_kinds() -> list[tuple[int, str, str]]:
-    """Exit code, name and meaning of every error class in the source, also those a floor above the ground adds."""
-    kinds: dict[str, tuple[list[str], int | None, str]] = {}
-    for _, tree in _sources():
-        kinds.update({node.name: _kind(node) for node in tree.body if isinstance(node, ast.ClassDef)})
+    """Exit code, name and meaning of the kinds of errors: those of base/errors.py, and those that have a code of their own."""
     found = []
-    for name, (_, _, meaning) in kinds.items():
-        code = _exit_code(name, kinds)
-        if code is not None and name != "HandoffError":
-            found.append((code, name, meaning))
+    for module, tree in _sources():
+        kinds = {node.name: _kind(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+        for name, (_, own, meaning) in kinds.items():
+            code = _exit_code(name, kinds) if module == "base.errors" else own
+            if code is not None and name != "HandoffError":
+                found.append((code, name, meaning))
     return sorted(found)
 
 
@@ -217,21 +272,20 @@ def _exit_code(name: str, kinds: dict[str, tuple[list[str], int | None, str]]) -
 
 
 CHINESE = {
-    "Begin": "开始", "Hand over": "交接", "Steps": "步骤", "Keep house": "整理", "Relay": "接力", "Git safety": "git 安全",
-    "The tool itself": "工具本身",
+    "Look": "查看", "Decide": "决定", "Hand over": "交接", "Let agents work": "让智能体工作", "Keep in order": "保持有序",
 }  # fmt: skip
 TABLE = re.compile(r"(?<=<!-- commands, written by make docs -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def readme_with_table(name: str) -> str:
-    """A README whose table of commands is that of the code."""
+    """A README whose table has the commands of the first page of help."""
     with open(os.path.join(os.path.dirname(DOCS), name), encoding="utf-8") as file:
         text = file.read()
     chinese = name.endswith(".zh.md")
     lines = ["| 用途 | 命令 |" if chinese else "| for | commands |", "|---|---|"]
-    for section in dict.fromkeys(entry.section for entry in SHOWN.values()):
-        words = " ".join(f"`{command}`" for command, entry in SHOWN.items() if entry.section == section)
-        lines.append(f"| {CHINESE.get(section, section) if chinese else section} | {words} |")
+    for group, commands in FIRST.items():
+        words = " ".join(f"`{command}`" for command in commands)
+        lines.append(f"| {CHINESE[group] if chinese else group} | {words} |")
     return TABLE.sub(lambda _: "\n" + "\n".join(lines) + "\n\n", text)
 
 

@@ -35,7 +35,6 @@ PAGES = {
     "journal": "/journal",
     "search": "/journal?q=link",
     "agents": "/agents",
-    "metrics": "/metrics",
     "task": "/task/shop/shop/mail",
     "session": "/session/shop/s-api",
 }

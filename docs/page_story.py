@@ -18,7 +18,7 @@ from handoff.board.sessions.leases import claim, hand_back
 from handoff.board.sessions.sessions import AGENT, SessionIdentity
 from handoff.board.tasks import flows, metrics, outcomes, tasks
 from handoff.engine.features import lifecycle
-from handoff.engine.tasks import admin
+from handoff.engine.work.tasks import admin
 from handoff.workflows import library
 
 if TYPE_CHECKING:

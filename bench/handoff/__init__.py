@@ -75,7 +75,7 @@ def recall(measured: list[Measured], *, kind: str = "", view: str = OURS, budget
 
 
 def rows() -> list[Row]:
-    """The table of docs/performance.md."""
+    """The table of bench/results.md."""
     return table(everything())
 
 

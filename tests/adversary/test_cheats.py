@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 
 import pytest
 
-from cheats import page
-from cheats.controls import refactors, try_refactors
+from cheats import drawn, page
+from cheats.controls import doctests, refactors, try_refactors
 from cheats.data import CAUGHT, CLASSES, cheats, expected
 from cheats.ground import Arena
 from source import ROOT, read
@@ -60,6 +61,46 @@ def test_honest_changes_of_a_real_package_are_let_through(package, tmp_path, mon
     assert page.false_alarms(try_refactors(str(tmp_path), package, quick)) == []
 
 
+@pytest.mark.slow
+def test_doctests_that_move_or_are_renamed_with_their_function_are_let_through(tmp_path, monkeypatch):
+    use_this_python(monkeypatch)
+    assert page.false_alarms(try_refactors(str(tmp_path), "doctests", doctests())) == []
+
+
 def test_make_knows_how_to_run_all_of_them():
     assert "tests/support/cheats/run.py" in read("Makefile")
     assert os.path.exists(os.path.join(ROOT, "tests", "support", "cheats", "run.py"))
+
+
+def test_a_seed_draws_the_same_cases_again_and_another_one_others():
+    assert drawn.cases(7, 20) == drawn.cases(7, 20)
+    assert drawn.cases(7, 20) != drawn.cases(8, 20)
+    found = drawn.cases(7, 60)[1]
+    assert {one.language for one in found} == {drawn.PYTEST, drawn.UNITTEST, drawn.NODE}
+    assert any(one.honest for one in found)
+    for text in (
+        text for one in found for _, change in one.steps for path, text in change.files.items() if path.endswith(".py")
+    ):
+        compile(text, "drawn", "exec")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_weaker_relation_takes_a_wrong_answer_and_an_equal_one_does_not(seed):
+    chance = random.Random(seed)
+    for function in drawn.functions(chance, 10):
+        for name, relation, wrong in drawn.weaker(function, chance, drawn.PYTEST):
+            assert eval(relation, {"GOT": function.answer}), name
+            assert eval(relation, {"GOT": wrong}), name
+            assert wrong != function.answer
+        for name, relation in drawn.equal(function, drawn.PYTEST):
+            assert eval(relation, {"GOT": function.answer}), name
+            assert not eval(relation, {"GOT": wrong}), name
+
+
+def test_figures_say_how_sure_they_are():
+    low, high = page.wilson(18, 20)
+    assert (round(low, 2), round(high, 2)) == (0.70, 0.97)
+    assert page.wilson(0, 0) == (0.0, 1.0)
+    made = [drawn.Verdict("a", False, CAUGHT, ""), drawn.Verdict("b", True, "missed", "")]
+    assert "of 1 cheats **1 refused** (100 %" in page.drawn_line(made, 5)
+    assert "seed 5" in page.drawn_line(made, 5)

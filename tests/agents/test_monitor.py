@@ -27,8 +27,15 @@ ABUSES = {
     "double fork": "{python} -c 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(600)' {away} sleep 0.2",
     "disguise": "setsid env -i bash -c 'exec -a \"[kworker/0:1]\" sleep {mark}' {away} sleep 0.2",
     "pid namespace": "setsid unshare {user} --pid --fork env -i sleep {mark} {away} sleep 0.3",
+    "hopping": "env -i {python} -SEc '{hops}' {away} sleep 0.2",  # a new process a hundred times before it settles
     "chain": "setsid sh -c 'setsid sh -c \"setsid env -i sleep {mark} &\" &' {away}",
 }
+
+HOPS = """import os, time
+os.setsid(); end = time.monotonic() + 0.6
+while time.monotonic() < end:
+    if os.fork(): os._exit(0)
+time.sleep(600)"""
 
 
 def _user() -> str:
@@ -60,10 +67,10 @@ def test_the_watch_for_survivors_sees_one_under_any_name(tmp_path):
         child.wait()
 
 
-def start_monitor(folder: str, line: str) -> subprocess.Popen[bytes]:
+def start_monitor(folder: str, line: str, **order) -> subprocess.Popen[bytes]:
     os.makedirs(folder)
     with open(os.path.join(folder, "launch.json"), "w", encoding="utf-8") as file:
-        json.dump({"argv": ["/bin/sh", "-c", line], "cwd": folder}, file)
+        json.dump({"argv": ["/bin/sh", "-c", line], "cwd": folder, **order}, file)
     environment = {**os.environ, "HANDOFF_SESSION": os.path.basename(folder)}
     return subprocess.Popen([sys.executable, "-m", "handoff.agents.monitor", folder], env=environment)
 
@@ -82,11 +89,11 @@ def test_nothing_survives_in_fifty_abusive_runs(tmp_path, abuse):
     for turn in range(4):  # side by side: what is deaf is given its seconds of grace in each of them
         mark = f"700.{os.getpid()}{turn}{number}"
         witness = str(tmp_path / f"witness-{turn}")  # open in everything the client starts, whatever it calls itself
-        line = ABUSES[abuse].format(mark=mark, away=DETACHED, python=sys.executable, user=_user())
+        line = ABUSES[abuse].format(mark=mark, away=DETACHED, python=sys.executable, user=_user(), hops=HOPS)
         folder = str(tmp_path / f"session-{os.getpid()}-{number}-{turn}")
         runs.append((start_monitor(folder, f"exec 9>{witness}; {line}"), mark, witness, folder))
-    for monitor, mark, witness, folder in runs:
-        assert monitor.wait(60) == 0
+    assert [monitor.wait(60) for monitor, *_ in runs] == [0] * 4
+    for _, mark, witness, folder in runs:
         with open(os.path.join(folder, "exit.json"), encoding="utf-8") as file:
             told = json.load(file)
         assert processes_with(mark) == []
@@ -127,3 +134,31 @@ def test_a_client_that_cannot_be_started_is_told(tmp_path):
         told = json.load(file)
     assert told["code"] == 127
     assert "/no/such/program" in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "most"), [(20, 1), pytest.param(300, 64, marks=pytest.mark.slow)], ids=["twenty", "three hundred"]
+)
+def test_of_more_output_than_is_kept_the_beginning_and_the_end_are_there_and_it_is_said(tmp_path, printed, most):
+    folder, line = str(tmp_path / f"session-loud-{os.getpid()}-{printed}"), "x" * 1000
+    loud = f"import sys; [sys.stdout.write(f'{{n:07}} {line}\\n') for n in range({printed} * 1000)]"
+    monitor = start_monitor(
+        folder, f'{sys.executable} -c "{loud}"; echo the last line; echo trouble >&2', most=most << 20
+    )
+    assert monitor.wait(500) == 0
+    path = os.path.join(folder, "events.jsonl")
+    assert (most << 19) < os.path.getsize(path) <= (most << 20) + 10_000
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert lines[0].startswith("0000000 x")
+    assert lines[-1] == "the last line"
+    assert lines[-2].startswith(f"{printed * 1000 - 1:07} x")
+    told = [one for one in lines if not one.endswith("x")][:-1]
+    assert told
+    assert all(one.startswith("[handoff: ") and "bytes are left out here" in one for one in told)
+    left_out = int(told[-1].split()[1])
+    assert left_out + sum(len(one) + 1 for one in lines if one not in told) == printed * 1000 * 1009 + len(
+        "the last line\n"
+    )
+    with open(os.path.join(folder, "errors.log"), encoding="utf-8") as file:
+        assert file.read() == "trouble\n"

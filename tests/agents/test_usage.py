@@ -11,11 +11,11 @@ import pytest
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.monitor import EVENTS, EXIT
-from handoff.agents.records import RecordReader, carry, places, uses
+from handoff.agents.records import MOST_CARRIED, RecordReader, carry, places, uses
 from handoff.agents.session import AgentSession, SupervisionRules
 from handoff.agents.usage import Bill, Book, Prices
 from handoff.base.clock import SystemClock
-from handoff.base.errors import ConfigError
+from handoff.base.errors import ConfigError, UserError
 
 # Each answer of the scripted model took 10 tokens, 4 of them cached, and gave 5, of which it reasoned 2.
 CLAUDE_ANSWER = {
@@ -305,3 +305,9 @@ def test_a_conversation_is_carried_to_the_persons_own_store_once_and_no_link_is_
     secret.write_text("not a conversation")
     (inside / path).with_name((inside / path).name.replace("abc-1", "abc-3")).symlink_to(secret)
     assert not carry(client, kept, "abc-3", mine)
+    endless = (inside / path).with_name((inside / path).name.replace("abc-1", "abc-4"))
+    with open(endless, "wb") as file:
+        file.truncate(MOST_CARRIED + 1)
+    with pytest.raises(UserError, match="has more than 256 MB, so it is not opened"):
+        carry(client, kept, "abc-4", mine)
+    assert not (own / path).with_name(endless.name).exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.ids import on_one_line
+from handoff.base.ids import on_one_line, visible
 from handoff.base.markdown import BATON_END, BATON_MARK, end_sentence, first_sentence, without_batons
 
 
@@ -34,3 +34,10 @@ def test_a_message_without_its_batons_is_what_the_person_wrote():
     assert without_batons(f"{baton}{baton}") == ""
     assert without_batons(f"Look:\n{BATON_MARK}\n# Task, cut off") == "Look:\n"
     assert without_batons("no baton here") == "no baton here"
+
+
+def test_signs_that_nobody_sees_are_shown_and_what_scripts_are_written_with_stays():
+    hidden = ".git\u200bignore \u2066x\u2069 \ufeff \U000e0041 a\x1b[2J"
+    assert visible(hidden) == ".git\\u200bignore \\u2066x\\u2069 \\ufeff \\U000e0041 a\\x1b[2J"
+    written = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \U0001f469\u200d\U0001f4bb\n\ttab"
+    assert visible(written) == written

@@ -1,4 +1,4 @@
-"""The rules for red, green and refactored, on reports made by hand: what real runs in tests/engine/proof/test_test_runs.py leave open."""
+"""The rules for red, green and refactored, on reports made by hand: what real runs in tests/engine/place/proof/test_test_runs.py leave open."""
 
 from __future__ import annotations
 
@@ -191,3 +191,29 @@ def test_no_test_that_passed_can_be_lost_whatever_the_run_says(before, now):
         named = {name.rpartition("::")[2] for finding in judged.faults for name in finding.names}
         assert named == lost | fresh
     assert baseline_of(json.loads(json.dumps(known.record()))) == known
+
+
+def _asserting(held: int, *, file: str = "tests/test_a.py"):
+    made = case("pytest", file=file, name="test_a", status="passed")._replace(held=held)
+    return Report(suite="pytest", command="", code=0, seconds=0.0, tail="", cases=(made,), sealed=True)
+
+
+def test_an_old_test_in_which_fewer_assertions_hold_than_before_is_named_in_every_phase():
+    known, _ = judge.baseline([[_asserting(3)], [_asserting(3)]])
+    code = [FileChange("calc.py", False, "a = 1\n", "a = 2\n")]
+    support = [FileChange("tests/conftest.py", True, "a = 1\n", "a = 2\n")]
+    assert "fewer-assertions-ran" in [
+        one.code for one in judge.green(known, [_asserting(2)], changes=code, new=()).findings
+    ]
+    assert "fewer-assertions-ran" in [one.code for one in judge.refactor(known, [_asserting(2)], changes=code).findings]
+    assert "fewer-assertions-ran" in [one.code for one in judge.red(known, [_asserting(2)], changes=support).findings]
+    assert judge.refactor(known, [_asserting(3)], changes=code).ok
+    assert judge.refactor(judge.after(known, [_asserting(4)]), [_asserting(4)], changes=code).ok
+    assert not judge.refactor(judge.after(known, [_asserting(4)]), [_asserting(3)], changes=code).ok
+
+
+def test_a_test_whose_assertions_waver_is_not_held_to_a_number():
+    known, _ = judge.baseline([[_asserting(3)], [_asserting(5)]])
+    assert judge.refactor(known, [_asserting(1)], changes=[FileChange("calc.py", False, "a = 1\n", "a = 2\n")]).ok
+    once, _ = judge.baseline([[_asserting(3)]])
+    assert once.held == frozenset()

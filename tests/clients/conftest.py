@@ -66,6 +66,12 @@ def stage(client):
 
 
 @pytest.fixture
+def fresh(client):
+    """The same where nobody has used handoff."""
+    yield from _staged(client, task=False)
+
+
+@pytest.fixture
 def relay():
     """A stage on which several clients take turns."""
     for name in RELAY:

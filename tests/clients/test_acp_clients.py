@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+from client_stage import wait_for
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
+WORDS = "use the other table, please"
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 FOR = {
     "gemini": ["--acp", "--skip-trust", "-m", "gemini-2.5-pro"],
@@ -52,3 +56,30 @@ def test_an_acp_session_reports_with_the_relays_tools_over_http(stage):
     assert stage.text(end, "hello-mcp"), told
     assert stage.text(end, "token").strip() not in stage.text(end, "acp.json")
     stage.note("report by MCP tool over ACP")
+
+
+# Not Gemini CLI: it forgets a turn that is cancelled, so words wait for its stop.
+@pytest.mark.clients("opencode", "copilot", "qwen")
+def test_words_of_a_person_end_the_turn_after_a_tool_call_and_the_next_one_begins_with_them(stage):
+    begun, go = (os.path.join(stage.tree, "owned", name) for name in ("begun", "go"))
+    wait = f"mkdir -p {os.path.dirname(go)}; echo x > {begun}; until [ -e {go} ]; do sleep 0.1; done"
+    server = stage.serve(
+        ("shell", "echo looked-around"), ("shell", wait), ("until", WORDS, stage.write("owned/a.txt")), DONE, ("say", "finished"),
+    )  # fmt: skip
+    words = [f"--with={word}" for word in (stage.client, *FOR[stage.client])]
+    process = stage.cli.start("session", "start", "demo", "--agent", "acp", "--minutes", "5", "--json", *words)
+    wait_for(lambda: os.path.exists(begun), "the tool call began")
+    said = stage.cli("session", "say", "demo", WORDS)
+    assert "after its next tool call" in said.out
+    with open(go, "w", encoding="utf-8"):
+        pass
+    out, err = process.communicate(timeout=600)
+    assert out, err
+    end = json.loads(out)
+    told = stage.log(end) + server.all_texts()[-3000:]
+    assert (end["outcome"], end["state"]) == ("ok", "done"), told
+    assert WORDS not in server.texts(0), told
+    assert "echo looked-around" in server.texts(-1), "it knows what it did before"
+    (message,) = stage.cli("show", "demo", "--json").json["messages"]
+    assert (message["state"], message["session"]) == ("seen", end["session"]), told
+    stage.note("over ACP, words of a person end its turn and begin the next one")

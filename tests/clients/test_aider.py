@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 import pytest
 
+from client_stage import wait_for
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP
 from scripts import processes_with
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 FOR = ("aider",)
 
 
@@ -56,12 +56,32 @@ def test_an_api_that_fails_is_seen_though_it_returns_0(stage):
 def test_it_is_stopped_in_the_middle_and_leaves_no_process(stage):
     stage.serve(("hang",))
     process = stage.start()
-    deadline = time.monotonic() + 90
-    while not stage.servers[-1].requests and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: stage.servers[-1].requests, "it asked its model")
     stage.cli("session", "stop", stage.sessions()[0], "--reason", "enough")
     out, err = process.communicate(timeout=200)
     end = json.loads(out)
     assert (end["outcome"], end["state"]) == ("stopped", "ready"), err
     assert processes_with(stage.folder(end)) == []
     stage.note("killed without a trace")
+
+
+def test_words_end_its_turn_at_once_and_its_next_session_begins_with_them_and_with_the_work_so_far(stage):
+    stage.serve(("write", "owned/half.txt", "half"), ("hang",))
+    process = stage.start()
+    wait_for(lambda: os.path.exists(os.path.join(stage.tree, "owned/half.txt")), "it wrote its first file")
+    said = stage.cli("session", "say", "demo", "use the other table")
+    assert "the next session of 'demo' begins with them" in said.out
+    said = stage.cli("session", "say", "demo", "and hurry", "--now")
+    assert "its work is kept" in said.out
+    out, err = process.communicate(timeout=200)
+    end = json.loads(out)
+    assert (end["outcome"], end["state"]) == ("stopped", "ready"), err
+    server = stage.serve(("write", "owned/a.txt", "hello"))
+    end = stage.run()
+    for words in ("use the other table", "and hurry", "owned/half.txt"):
+        assert words in server.texts(0), (words, stage.log(end))
+    assert end["state"] == "done", stage.log(end)
+    assert stage.repo.read("owned/half.txt") == "half\n"
+    found = stage.cli("show", "demo", "--json").json
+    assert (found["attempt"], [one["state"] for one in found["messages"]]) == (1, ["delivered"] * 2)
+    stage.note("words of a person end its turn, and its next session begins with them")

@@ -15,7 +15,7 @@ import pytest
 import recorded_endings
 
 RECORD = bool(os.environ.get("HANDOFF_TEST_ENDINGS"))
-pytestmark = [pytest.mark.clients, pytest.mark.endings, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.clients, pytest.mark.endings, pytest.mark.slow]
 CREDIT = (
     "Your credit balance is too low to access the API. Please go to Plans & Billing to upgrade or purchase credits."
 )

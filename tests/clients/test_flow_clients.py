@@ -10,7 +10,7 @@ import pytest
 from flow_ground import OLD
 from sandbox import absent
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 FOR = ("claude", "codex")
 FENCED = ("claude",)  # whose own hook says no at once; of the others the phase is judged when it has ended
 PYTHON = {

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 ACP = {"gemini": ["--acp", "--skip-trust", "-m", "gemini-2.5-pro"], "qwen": ["--acp"]}
 HOOKED = ("claude", "codex", "gemini", "copilot", "opencode")
@@ -73,7 +73,7 @@ def test_a_session_that_ends_by_itself_tells_its_tokens_and_its_cost_is_known_or
         assert bill["models"][0].startswith(MODELS.get(stage.client, "m")), bill
     (row,) = [one for one in stage.cli("agent", "list", "--json").json if one["used"]]
     assert (row["used"]["output"], row["used"]["sessions"]) == (bill["output"], 1)
-    stage.note("tokens and cost told")
+    stage.note("tokens and cost counted")
 
 
 @pytest.mark.clients(*HOOKED, "qwen")

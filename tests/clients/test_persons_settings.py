@@ -8,7 +8,7 @@ import pytest
 
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 SECRET = "a-header-that-is-not-for-all-eyes"
 PERSONS = """
 model = "gpt-5.5"

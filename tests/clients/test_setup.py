@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.clients, pytest.mark.front_door, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.front_door, pytest.mark.slow]
 FOR = {"claude": ["-p", "hi", "--permission-mode", "acceptEdits", "--allowedTools", "mcp__handoff__status"]}
 # Which index pip asks; read now, inside a test the home is another one.
 PIP_SETTINGS = os.environ.get("PIP_CONFIG_FILE") or os.path.expanduser("~/.config/pip/pip.conf")

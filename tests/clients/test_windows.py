@@ -12,7 +12,7 @@ import pytest
 
 from sandbox import absent
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 FOR = ("claude",)
 DONE = ("shell", f"{sys.executable} -m handoff.surfaces.cli.main task done --summary 'made a'")
 

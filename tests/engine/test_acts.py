@@ -12,8 +12,8 @@ from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
-from handoff.engine import acts
-from handoff.engine.acts.act import Act
+from handoff.engine.work import acts
+from handoff.engine.work.acts.act import Act
 from relay import app
 from sandbox import Repo
 

@@ -15,10 +15,10 @@ import pytest
 import points
 from desk import CHECK, MADE, NOTES, Desk
 from flow_ground import FlowGround
-from handoff.engine.flows import flows
-from handoff.engine.home import find_project
-from handoff.engine.tasks.manifests.reading import EXAMPLE
-from handoff.engine.tasks.splitting import planner
+from handoff.engine.app.home import find_project
+from handoff.engine.work.flows import flows
+from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.splitting import planner
 from relay_ground import Ground
 from sandbox import Cli, Repo
 from scripts import handoff, write_script

@@ -17,15 +17,14 @@ from flow_ground import ADD, LIST, TEST_ADD, FlowGround, case, module
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches
 from handoff.board.tasks import flows as flow_rows
-from handoff.engine.features import pulse
-from handoff.engine.flows import flows
-from handoff.engine.tasks.manifests.reading import EXAMPLE
-from handoff.engine.tasks.splitting import planner
+from handoff.engine.place import pulse
+from handoff.engine.work.flows import flows
+from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.splitting import planner
 from sandbox import Cli, Repo
 from scripts import handoff
 from source import ROOT, functions, package_modules
 
-pytestmark = pytest.mark.timeout(600)
 PATIENCE = 500.0
 QUICK = pytest.mark.parametrize("place", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 

@@ -9,12 +9,12 @@ import os
 import re
 import sys
 import tomllib
+from importlib import import_module
 
 import pytest
 
 from handoff.base import errors, settings
-from handoff.surfaces.api.metrics import METRICS
-from handoff.surfaces.api.routes import OPERATIONS, PREFIX, STREAM
+from handoff.surfaces.api.routes import METRICS, OPERATIONS, PREFIX, STREAM
 from handoff.surfaces.cli.catalog import CATALOG
 from handoff.surfaces.cli.dispatch import load
 from source import ROOT, dotted, imported, package_modules, project_files, read
@@ -71,11 +71,21 @@ def test_the_reference_is_what_the_code_says():
     assert not old, f"run `make docs`: {old}"
 
 
+def test_the_page_of_performance_shows_the_figures_that_were_measured():
+    sys.path.insert(0, ROOT)
+    try:
+        figures = import_module("bench.__main__")
+    finally:
+        sys.path.pop(0)
+    page = read("docs/performance.md")
+    assert figures.front(page) == page, "run: python -m bench --only SECTION --write"
+
+
 def test_every_setting_is_documented():
     page = read("docs/reference/settings.md")
     tables = [value for name, value in vars(settings).items() if name.endswith("_KEYS") and isinstance(value, dict)]
     assert tables
-    assert not [key for table in tables for key in table if f"| `{key}` |" not in page]
+    assert not [key for table in tables for key in table if f"|`{key}`|" not in page]
 
 
 def test_every_variable_the_code_reads_is_documented():
@@ -132,7 +142,7 @@ def test_every_link_leads_somewhere(name):
 
 def test_the_specification_names_what_the_code_writes_and_serves():
     spec = read("docs/handoff-spec.md")
-    trailers = set(re.findall(r"Handoff-\w+", read("src/handoff/engine/flows/advance.py")))
+    trailers = set(re.findall(r"Handoff-\w+", read("src/handoff/engine/work/flows/advance.py")))
     assert {name for name in trailers if f"`{name}`" not in spec} == set()
     assert f"{len(OPERATIONS)} operations under `/api/v1`" in spec
     assert f"`GET {PREFIX}{STREAM}`" in spec
@@ -158,13 +168,19 @@ def test_every_page_of_the_docs_can_be_reached_from_the_index():
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
-def test_the_first_screen_shows_the_product_and_the_two_commands(name):
+def test_the_first_screen_shows_the_product_and_how_to_install_it(name):
     text = read(name)
-    screen = "\n".join(text.splitlines()[:30])
-    assert "make demo" in screen
-    assert "make test" in screen
-    assert screen.index("docs/board.svg") < screen.index("docs/picture.svg")
+    screen = "\n".join(text.splitlines()[:20])
+    assert screen.index("docs/board.svg") < screen.index("uv tool install .") < screen.index("handoff demo")
+    assert "pipx install ." in screen
+    assert "pip install ." in screen.replace("pipx", "")
+    assert "make demo" in text
+    assert "make test" in text
+    assert "docs/picture.svg" in text
     assert len(text.splitlines()) <= 150
+    pictures = re.findall(r'<img src="([^"]+)"', text)
+    assert pictures
+    assert all(os.path.exists(os.path.join(ROOT, picture)) for picture in pictures)
 
 
 def test_both_readmes_name_the_same_commands():
@@ -189,8 +205,8 @@ def test_a_picture_fetches_nothing(name):
 def test_no_room_imports_what_the_package_does_not_ask_for():
     """Every third-party import is declared, so that `pip install` gives a working command."""
     wanted = {name.split("[")[0].split(">")[0].split("=")[0].strip().lower() for name in _declared()}
-    # dbos is made of SQLAlchemy and brings it, as jinja2 does markupsafe
-    renamed = {"sse_starlette": "sse-starlette", "sqlalchemy": "dbos", "markupsafe": "jinja2"}
+    # dbos is made of SQLAlchemy and brings it, as jinja2 does markupsafe and mcp pydantic
+    renamed = {"sse_starlette": "sse-starlette", "sqlalchemy": "dbos", "markupsafe": "jinja2", "pydantic": "mcp"}
     renamed |= {"markdown_it": "markdown-it-py", "opentelemetry": "opentelemetry-sdk"}
     # A newer SQLite where somebody installed one; and the runner of a project, imported with that project's Python.
     taken_if_there = {"pysqlite3", "pytest"}
@@ -214,7 +230,7 @@ def test_the_dashboard_asks_only_for_figures_that_are_served():
     for one in METRICS.values():
         served |= {f"{one.name}_{part}" for part in ("bucket", "sum", "count")} if one.type == "histogram" else set()
         assert one.name.endswith("_total") == (one.type == "counter"), f"{one.name} is a {one.type}"
-        assert f"`{one.name}`" in read("docs/howto/watch.md")
+        assert f"`{one.name}`" in read("docs/howto/api.md")
     board = json.loads(read("docs/howto/grafana.json"))
     asked = {
         name

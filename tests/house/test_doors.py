@@ -18,17 +18,19 @@ class Door(NamedTuple):
     keepers: tuple[str, ...]
 
 
+INSIDE = "checks/reporters/asking.py"  # runs in the judged process and imports nothing of ours: each question is a fork with its own home
+
 DOORS = {
     "starting programs": Door(
         ("subprocess", "multiprocessing", "pty"),
         ("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp",
          "os.execv", "os.execve", "os.execvp", "os.execvpe", "os.execl", "os.spawnv", "os.spawnvp"),
-        ("base/process.py",),
+        ("base/process.py", INSIDE),
     ),
     "the environment": Door(
         (),
         ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv"),
-        ("base/settings.py",),
+        ("base/settings.py", INSIDE),
     ),
     # main.py answers --version before anything is imported and says "Interrupted"; settings.py asks for the width.
     "printing": Door(

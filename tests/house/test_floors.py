@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
-from source import PACKAGE, ROOT
+from source import PACKAGE, ROOT, Module, imported, package_modules
+
+ARROWS = 30
+"""How many of the 36 possible arrows between the nine rooms of the engine there are: whoever adds one takes another away."""
 
 
 def _lint(folder: str) -> subprocess.CompletedProcess[str]:
@@ -62,3 +65,28 @@ def test_a_planted_violation_is_caught(copy, name, line):
     _plant(copy, name, line)
     verdict = _lint(str(copy))
     assert verdict.returncode == 1, verdict.stdout + verdict.stderr
+
+
+def _arrows(modules: tuple[Module, ...]) -> set[tuple[str, str]]:
+    """Which room of the engine imports which other, also inside a function or for a type."""
+    found = set()
+    for module in modules:
+        engine, _, rest = module.name.partition("/")
+        if engine == "engine" and "/" in rest:
+            rooms = {name.split(".")[2] for _, name in imported(module) if name.startswith("handoff.engine.")}
+            found |= {(rest.partition("/")[0], room) for room in rooms - {rest.partition("/")[0]}}
+    return found
+
+
+def test_few_arrows_join_the_rooms_of_the_engine():
+    arrows = sorted(_arrows(package_modules()))
+    rooms = {module.name.split("/")[1] for module in package_modules() if module.name.startswith("engine/")} - {
+        "__init__.py"
+    }
+    assert {room for arrow in arrows for room in arrow} == rooms
+    assert len(arrows) <= ARROWS, "\n".join(" → ".join(arrow) for arrow in arrows)
+
+
+def test_the_count_of_arrows_sees_those_inside_functions_and_for_types():
+    text = "from handoff.engine.app import App\ndef late():\n    from handoff.engine.place import landing\n"
+    assert _arrows((Module.of("engine/setup/planted.py", text),)) == {("setup", "app"), ("setup", "place")}

@@ -69,7 +69,7 @@ def test_an_unfit_python_is_told_with_its_fix(machine, tmp_path, failing, words)
     assert not os.path.exists(venv)
 
 
-EVERYDAY = "ssh-keygen openssl ps systemd-analyze gcc cargo npm chromium zsh fish elvish go rspec phpunit javac".split()
+EVERYDAY = "faketime ssh-keygen openssl ps systemd-analyze gcc cargo npm chromium zsh fish elvish go rspec phpunit javac".split()
 FOR_A_USER = "useradd userdel pkill timeout tar".split()
 
 

@@ -18,7 +18,7 @@ SECRETS = re.compile(
 )
 # Public places a reader may be sent to, and names reserved for examples.
 KNOWN_HOSTS = {
-    "example.com", "example.org", "example.invalid", "example.test", "127.0.0.1", "github.com", "raw.githubusercontent.com",
+    "static.modelcontextprotocol.io", "example.com", "example.org", "example.invalid", "example.test", "127.0.0.1", "github.com", "raw.githubusercontent.com",
     "www.w3.org", "keepachangelog.com", "semver.org", "git-scm.com", "www.sqlite.org", "sqlite.org", "peps.python.org",
     "docs.python.org", "hooks.slack.com", "discord.com", "cloudevents.io", "www.standardwebhooks.com",
 }  # fmt: skip

@@ -154,7 +154,7 @@ def test_no_function_in_the_package_hides_behind_a_bare_word_of_the_past():
 
 
 def test_the_root_of_the_project_holds_nothing_a_visitor_wonders_about():
-    known = re.compile(r"^(\.[a-z.]+|[A-Z]+(\.zh)?\.md|LICENSE|Makefile|constraints\.txt|pyproject\.toml)$")
+    known = re.compile(r"^(\.[a-z.]+|[A-Z]+(\.zh)?\.md|LICENSE|Makefile|action\.yml|constraints\.txt|pyproject\.toml)$")
     strange = [name for name in project_files() if "/" not in name and not known.match(name)]
     assert not strange, strange
     assert os.path.isdir(os.path.join(ROOT, "src"))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
+import tomllib
+from collections import Counter
 
-from source import functions, package_modules
+from source import Module, functions, package_modules, read
 
 MODULE_LINES = 600
 FUNCTION_LINES = 80
+INNER = ("engine", "git", "surfaces")
+"""Floors and rooms whose folders are rooms of their own."""
 BANNED = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc", "core", "handler", "handlers"}
 
 
@@ -25,6 +29,41 @@ def test_no_function_is_longer_than_80_lines():
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES
     ]
     assert not long, "\n".join(long)
+
+
+def _lines_of_rooms(modules: tuple[Module, ...]) -> Counter[str]:
+    """The lines of each room: a folder of the package, or of a floor."""
+    found: Counter[str] = Counter()
+    for module in modules:
+        parts = module.name.split(os.sep)
+        room = "/".join(parts[:2]) if parts[0] in INNER and len(parts) > 2 else parts[0]
+        found[room.removesuffix(".py")] += module.text.count("\n")
+    return found
+
+
+def _grown(lines: Counter[str], allowed: dict[str, int]) -> list[str]:
+    return [
+        f"{room} has {count} lines, {allowed.get(room, 0)} are allowed" for room, count in sorted(lines.items())
+        if count > allowed.get(room, 0)
+    ]  # fmt: skip
+
+
+def test_a_room_that_grows_says_why():
+    """What is there already is looked for first: a second way to do a thing is how a house gets large."""
+    allowed = tomllib.loads(read("tests/house/rooms.toml"))["lines"]
+    lines = _lines_of_rooms(package_modules())
+    grown = _grown(lines, allowed)
+    advice = (
+        "delete what it replaces, or change the number in tests/house/rooms.toml in the same commit, with the reason"
+    )
+    assert not grown, "\n".join([*grown, advice])
+    assert set(allowed) <= set(lines), f"no such room any more: {set(allowed) - set(lines)}"
+
+
+def test_the_watch_over_rooms_sees_one_that_grew():
+    lines = _lines_of_rooms((Module.of("engine/flows/x.py", "a = 1\n"), Module.of("engine/app.py", "b = 2\nc = 3\n")))
+    assert lines == {"engine/flows": 1, "engine": 2}
+    assert _grown(lines, {"engine/flows": 1, "engine": 1}) == ["engine has 2 lines, 1 are allowed"]
 
 
 def test_no_module_or_class_has_a_name_that_says_nothing():

@@ -6,12 +6,12 @@ import json
 import re
 
 from handoff.base import light_json
-from handoff.checks import judge, probes, results, sealed
+from handoff.checks import judge, probes, questions, results, sealed, support
 from handoff.checks.assertions import assertions
-from handoff.engine.flows import documents as flow_documents
-from handoff.engine.flows import evidence as flow_evidence
-from handoff.engine.flows import judge as flow_judge
-from handoff.engine.proof import test_runs, two_way
+from handoff.engine.place.proof import elsewhere, same_questions, test_runs, two_way
+from handoff.engine.work.flows import documents as flow_documents
+from handoff.engine.work.flows import evidence as flow_evidence
+from handoff.engine.work.flows import judge as flow_judge
 from handoff.git.notes import record
 from handoff.workflows import library
 from handoff.workflows.model import CHECKS_MEANING, FACTS
@@ -86,6 +86,10 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
             sealed,
             results,
             probes,
+            questions,
+            support,
+            elsewhere,
+            same_questions,
             two_way,
             assertions,
             flow_documents,
@@ -105,9 +109,9 @@ def test_every_finding_has_its_cheat_and_no_code_is_made_up():
     known -= {*results.STATUSES, *results.REASONS}
     strict = (flow_evidence.OUTSIDE, flow_evidence.WEAKER, flow_evidence.LOW, flow_evidence.SURVIVORS)
     known |= {*strict, test_runs.NO_SUITE, flow_evidence.HIDDEN_FAILED, flow_evidence.HIDDEN_OTHER}
-    known -= {flow_judge.GREEN, flow_judge.EXIT, flow_judge.OK, flow_judge.FAILED}
-    source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/flows/documents.py")
-    source += read("src/handoff/engine/flows/judge.py")
+    known -= {flow_judge.GREEN, flow_judge.EXIT, flow_judge.OK, flow_judge.FAILED, flow_judge.QUESTIONS}
+    source = read("src/handoff/workflows/test_list.py") + read("src/handoff/engine/work/flows/documents.py")
+    source += read("src/handoff/engine/work/flows/judge.py")
     known |= set(re.findall(r'(?:Finding|Fault)\(\s*"([a-z]+(?:-[a-z]+)*)",', source))
     known |= set(re.findall(r'(?<!\.git)\("([a-z]+(?:-[a-z]+)+)", f?"', source))
     told = set().union(*(words(row[1]) for row in table(section("Cheats, and what catches them"), "cheat")))

@@ -17,7 +17,7 @@ from source import Module, package_modules
 COSTLY = frozenset(
     """asyncio ast click concurrent contextlib ctypes dataclasses datetime dbos difflib email hashlib http importlib inspect jinja2
     json junitparser logging mcp msgspec multiprocessing pathlib platform psutil psycopg pysqlite3 random re rich shutil socket
-    sqlalchemy starlette statistics subprocess tempfile threading tomllib traceback urllib uuid uvicorn watchfiles xml zipfile
+    sqlalchemy starlette statistics subprocess tempfile threading tomllib traceback urllib uuid uvicorn xml zipfile
     apprise""".split()
 )
 NEVER = COSTLY - {"contextlib", "importlib", "json", "re"}  # argparse and the journal of a feature bring those
@@ -119,8 +119,8 @@ def _late(module: Module) -> list[str]:
 
 # Read by other programs' start-up too, or only where an extra is installed: each with the reason beside the import.
 _BORDERS = (
-    "agents/acp_driver.py", "agents/monitor.py", "agents/sandbox/", "git/ownership/", "engine/sessions/hooks.py",
-    "engine/supervisor/process.py", "engine/supervisor/database.py", "notify/sending.py", "notify/telemetry.py",
+    "agents/acp_driver.py", "agents/monitor.py", "agents/sandbox/", "git/ownership/", "engine/session/hooks.py",
+    "engine/supervisor/database.py", "notify/sending.py", "notify/telemetry.py",
 )  # fmt: skip
 
 

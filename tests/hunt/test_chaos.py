@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from chaos.batch import Counter
 from chaos.run import chaos
 
 
-@pytest.mark.timeout(600)
 def test_random_batches_lose_nothing_and_land_exactly_what_was_done():
     chaos(batches=3, seed=11)
     assert sum(count for name, count in Counter.seen.items() if name.startswith("batch ")) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from handoff.feature.baton_score import weigh
+from handoff.engine.work.baton_quality import weigh
 from scripts import write_script
 from workspaces import put, ready
 

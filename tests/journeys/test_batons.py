@@ -14,9 +14,9 @@ from handoff.base.markdown import BATON_END, BATON_MARK
 from handoff.base.settings import from_environment
 from handoff.board.tasks import flows as rows
 from handoff.engine.app import App
-from handoff.engine.home import find_project
-from handoff.engine.tasks.manifests.reading import EXAMPLE
-from handoff.engine.tasks.splitting import planner
+from handoff.engine.app.home import find_project
+from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.splitting import planner
 from relay import manifest
 from scripts import handoff, write_script
 from workspaces import put, ready

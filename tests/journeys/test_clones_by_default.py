@@ -264,7 +264,7 @@ def test_what_a_check_makes_is_no_work_of_the_session_and_does_not_land(desk, cl
     )
     assert end["state"] == "done", desk.said(end)
     assert desk.repo.git("show", "--format=", "--name-only", "HEAD") == "other.py\n"
-    assert "session.out_of_scope" not in cli("log", "fenced").out
+    assert "not its own files" not in cli("log", "fenced").out
 
 
 @pytest.mark.slow

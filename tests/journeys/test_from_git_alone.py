@@ -85,7 +85,7 @@ def test_an_older_branch_without_the_new_lines_needs_the_workflow_named(ground, 
     assert "--workflow NAME" in cli("flow", "adopt", "old", code=1).err
     shown = cli("flow", "adopt", "old", "--workflow", "tdd", "--json").json
     assert (shown["phase"], shown["test"]) == ("green", "adds two numbers")
-    assert any("What was asked for" in one for one in shown["unknown"])
+    assert any("The request" in one for one in shown["unknown"])
 
 
 def test_continue_goes_on_from_the_documents_of_a_clone_and_says_what_was_not_known(cli, repo, tmp_path):

@@ -8,6 +8,7 @@ from bench.handoff.journey import END, Fact, Trap, grouped, journeys
 from bench.handoff.scoring import score, tells
 from bench.handoff.views import OURS
 
+RECORDED = {"rule": 100, "next": 100, "file": 100, "result": 100, "step": 100, "base": 100, "stale": 0}
 PLAYED = {
     ("cart-total", "killed"): {"rule": 100, "next": 100, "file": 100, "result": 100, "stale": 0},
     ("login-limit", "other vendor"): {"rule": 100, "next": 100, "file": 100, "result": 100, "stale": 0},
@@ -15,24 +16,7 @@ PLAYED = {
     ("tree-sync", "killed"): {"rule": 100, "next": 100, "file": 100, "result": 100, "stale": 0},
     ("price-rules", "mid-edit"): {"rule": 100, "file": 100, "result": 100, "stale": 0},
     ("video-seek", "compaction"): {"rule": 100, "next": 100, "file": 100, "result": 100, "stale": 0},
-    ("text-diff-by-gemini", END): {
-        "rule": 100,
-        "next": 100,
-        "file": 100,
-        "result": 100,
-        "step": 100,
-        "base": 100,
-        "stale": 0,
-    },
-    ("game-save-by-opencode", END): {
-        "rule": 100,
-        "next": 100,
-        "file": 100,
-        "result": 100,
-        "step": 100,
-        "base": 100,
-        "stale": 0,
-    },
+    **dict.fromkeys((("text-diff-by-gemini", END), ("game-save-by-opencode", END)), RECORDED),
 }
 """What is told with 2,000 tokens of what matters most, in per cent at least, and how many stale facts at most.
 

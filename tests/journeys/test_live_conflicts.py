@@ -9,13 +9,12 @@ import pytest
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
-from handoff.engine.home import home_config
-from handoff.engine.sessions import placement
+from handoff.engine.app.home import home_config
+from handoff.engine.place import task_clones
+from handoff.engine.place.landing.members import member_of
+from handoff.engine.session import current, placement, report
 from handoff.engine.supervisor.news import News
-from handoff.engine.tasks import current, report
-from handoff.engine.tasks.splitting.live import LiveWatch
-from handoff.engine.workspaces import task_clones
-from handoff.engine.workspaces.landing.members import member_of
+from handoff.engine.work.tasks.splitting.live import LiveWatch
 from relay import app
 
 FILE = "shop.py"
@@ -110,7 +109,7 @@ def test_a_line_that_the_person_has_committed_meanwhile_is_told_to_the_session_t
         watch.look()
     assert work.told("one") == [("conflict.seen", FILE, "")]
     assert "the branch your work is for has changed the same lines" in work.hears("one")[0]
-    assert work.cli("log", "one").out.count("conflict.seen") == 1
+    assert work.cli("log", "one").out.count("  conflict  ") == 1
 
 
 def test_what_joins_cleanly_and_may_be_wrong_is_told_to_the_sessions_while_they_run(work):

@@ -323,7 +323,7 @@ def test_what_our_guard_lets_pass_and_theirs_did_not_is_on_the_page(tmp_path, fi
     repo = Repo.create(str(tmp_path / "shop"))
     ours = os.path.join(guard.place_shim(os.environ["HANDOFF_HOME"], "sub-task"), "git")
     theirs = os.path.join(first_peer, "handoff_fanout", "git_guard", "git")
-    with open(os.path.join(REPOSITORY, "docs", "howto", "switch-from-handoff-fanout.md"), encoding="utf-8") as file:
+    with open(os.path.join(REPOSITORY, "docs", "howto", "switch.md"), encoding="utf-8") as file:
         page = file.read()
     for words in (
         "commit --allow-empty -m x", "push origin main", "rebase main", "cherry-pick HEAD", "reset --hard", "revert HEAD",

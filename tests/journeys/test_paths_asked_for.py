@@ -36,7 +36,7 @@ def test_a_file_that_nobody_owns_belongs_to_the_part_at_once_and_lands_with_it(w
     work("login-join", DONE)
     assert repo.git("show", "HEAD:shared/list.txt") == "form\n"
     assert "is yours now: nobody else owns it" in repo.git("show", "HEAD:src/form/said.txt")
-    assert "path.granted" in cli("log", "login/form").out
+    assert "file granted" in cli("log", "login/form").out
 
 
 def test_a_file_of_another_part_stays_there_and_its_owner_is_told(work, cli, repo):

@@ -120,7 +120,7 @@ def test_small_things_are_said_well_and_the_manual_is_there(cli, tmp_path):
     cli("dump", "--cleanup-orphan", "--apply")
     assert not os.path.exists(launched)
     cli("dump", "--open-batch", manifest(tmp_path / "m.json", batch="one"))
-    cli("dump", "--open-batch", manifest(tmp_path / "n.json", batch="two"), code=4)  # as docs/concepts/board.md says
+    cli("dump", "--open-batch", manifest(tmp_path / "n.json", batch="two"), code=4)
     pages = cli("help", "docs").out
     assert "handoff help docs/howto/workflows.md\n" in pages
     assert cli("help", "docs/howto/workflows.md").out.startswith("# ")
@@ -141,6 +141,6 @@ def test_the_first_page_of_help_can_be_held_in_the_head_and_leads_to_the_rest(cl
     assert (
         f"{len(named)} of {len({name.partition(' ')[0] for name in SHOWN})} commands. All: handoff help --all" in first
     )
-    assert cli("help", "fan-out").out.startswith("# ")
+    assert cli("help", "landing").out.startswith("# ")
     assert cli("help", "board").out.startswith("usage: handoff board")
     assert "Did you mean: gate" in cli("help", "gatess", code=2).err

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import venv
 
 import pytest
 
+from sandbox import Cli
 from screen import Screen
 from scripts import write_script
 
@@ -93,8 +95,19 @@ def test_a_session_decides_nothing_in_its_person_s_name(person):
     person.cli("task", "claim", "other", "--session", "mine")
     person.cli("task", "ask", "May I?", "--session", "mine")
     person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
-    tries = ("handoff answer other yes", "handoff task edit demo --landing auto", "handoff retry other")
-    person.session("demo", *({"run": f"{one} >/dev/null 2>&1 && exit 9; true"} for one in tries))
+    tries = [
+        f"handoff {one}"
+        for one in (
+            "answer other yes",
+            "task edit demo --landing auto",
+            "retry other",
+            "cancel other",
+            "land demo",
+            "take other",
+        )
+    ]
+    tries += [f"env -u HANDOFF_SESSION -u HANDOFF_FENCE {one}" for one in tries]  # whoever hides who it is
+    person.session("demo", *({"run": f"{one} >/dev/null 2>refused && exit 9; grep 'Only a person' refused"} for one in tries), {"delete": "refused"})  # fmt: skip
     assert person.cli("show", "other", "--json").json["state"] == "gated"
     assert person.cli("show", "demo", "--json").json["state"] == "gated"
 
@@ -143,6 +156,42 @@ def test_a_sentence_with_yes_lands_what_is_green_and_a_red_one_says_how_to_go_on
     assert person.made() == "made\nmade\n"
 
 
+def test_a_sentence_for_an_agent_that_is_logged_out_is_kept_and_goes_on_later(person, tmp_path):
+    client, ready = tmp_path / "mine", tmp_path / "ready"
+    client.write_text(
+        f"#!/bin/sh\ntest -e {ready} && echo made > made.txt && exit\necho 'HTTP 401: not logged in' >&2; exit 1\n"
+    )
+    client.chmod(0o755)
+    person.set(f'session_sandbox = "none"\nagents = {{ mine = ["{client}"] }}\n')
+    said = person.cli("do", "Make it.", "--agent", "mine", "--check", CHECK, "--yes", code=3).err
+    assert "Agent mine is to start later" in said
+    ready.write_text("")
+    lines = [line.partition(": handoff ")[2] for line in said.splitlines() if ": handoff " in line]
+    for line in lines[-2:]:  # as they stand there
+        person.cli(*line.split())
+    assert lines[-1] == "session start make-it --agent mine"
+    assert person.cli("show", "make-it", "--json").json["state"] == "done"
+
+
+@pytest.mark.parametrize(("check", "sessions"), [("python -m pytest -q", 0), ("sh -c 'python -m pytest -q'", 1)])
+def test_a_sentence_whose_tests_cannot_run_here_pays_nobody_twice_and_goes_on_when_they_can(person, check, sessions):
+    bare = person.tmp / "bare"  # a Python in which nobody has installed pytest
+    venv.create(bare, symlinks=True)
+    person.cli = Cli(person.repo.path, PATH=f"{bare}/bin:{os.environ['PATH']}")
+    person.set("back_off_seconds = 0.1\n")
+    script = ("--with", _one_more_line(person))
+    said = person.cli("do", "Make it.", "--agent", "scripted", "--check", check, "--yes", *script, code=3).err
+    assert "No module named pytest" in said
+    assert "python -m pip install pytest" in said
+    assert said.count(" works. Follow it") == sessions, said
+    (packages,) = bare.glob("lib/*/site-packages")
+    (packages / "pytest.py").write_text("print('1 passed')\n")
+    lines = [line.partition(": handoff ")[2] for line in said.splitlines() if ": handoff " in line]
+    for line in (line for line in lines if line.startswith(("retry", "session start"))):  # as they stand there
+        person.cli(*line.split(), *(script if line.startswith("session start") else ()))
+    assert person.cli("show", "make-it", "--json").json["state"] == "done"
+
+
 def test_a_landing_that_nobody_knows_is_named_and_nothing_lands(person):
     person.set('landing = "sometimes"\n')
     person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
@@ -168,6 +217,10 @@ def test_at_the_review_limit_nothing_new_starts_and_the_riskiest_review_is_first
         ("small", False),
     ]
     assert "weakens 1 test" in person.cli("gate", "list").out
+    needs = [one["address"] for one in person.cli("--json").json["needs_you"]]
+    assert needs[:3] == ["weak", "large", "small"], (
+        "the overview, and with it the page and the board, has the same order"
+    )
     said = "3 or more finished tasks wait for your review"
     for command in (("work", "--status"), ("task", "list"), ()):
         assert said in person.cli(*command).out, command

@@ -6,15 +6,20 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
 
 import client_stores
+from databases import quick_folder
 from handoff.agents.dialects import DIALECTS
+from own_server import Server
 from points import armed
 from sandbox import Cli
 from scripts import handoff, write_script
+
+HOOK = handoff("hook", "claude", "PostToolUse") + " </dev/null"
 
 
 @pytest.fixture
@@ -68,7 +73,7 @@ def test_words_reach_the_session_after_its_tool_call_once_and_it_is_shown_how_fa
     assert session.states() == ["seen"]
     for words in (("show", "demo"), ("session", "list"), ("session", "log", session.name)):
         assert f"use the other table (seen by {session.name})" in session.person(*words).out, words
-    assert "person.said" in session.person("log", "demo").out
+    assert "  message " in session.person("log", "demo").out
     assert os.listdir(os.path.join(session.home, "said")) == []
 
 
@@ -82,7 +87,9 @@ def test_every_client_that_calls_after_a_tool_is_given_the_words(session, dialec
     assert "> use the other table" in str(json.loads(said))
 
 
-@pytest.mark.parametrize("dialect", [one for one, speech in DIALECTS.items() if "after" in speech.events.values()])
+@pytest.mark.parametrize(
+    "dialect", [one for one, speech in DIALECTS.items() if {"after", "compact"} <= {*speech.events.values()}]
+)
 def test_a_client_that_shortened_its_conversation_reads_the_baton_once_more(session, dialect):
     names = {meaning: name for name, meaning in DIALECTS[dialect].events.items()}
     with open(os.path.join(session.home, "repo", "sessions", session.name, "baton.md"), "w", encoding="utf-8") as file:
@@ -143,12 +150,12 @@ def test_words_for_a_task_are_not_given_to_the_session_that_lost_it(session):
 @pytest.mark.parametrize(
     ("point", "state", "heard"),
     [
-        ("sessions.mailbox._open:call", "queued", "use the other table"),
+        ("session.mailbox._open:call", "queued", "use the other table"),
         ("events.journal.hear:call", "queued", "use the other table"),
         ("events.journal.append:return", "queued", "use the other table"),  # inside the transaction, before its commit
         ("events.journal.hear:return", "delivered", ""),
-        ("sessions.mailbox.empty:return", "delivered", ""),
-        ("sessions.mailbox.leave_receipts:call", "delivered", ""),
+        ("session.mailbox.empty:return", "delivered", ""),
+        ("session.mailbox.leave_receipts:call", "delivered", ""),
     ],
 )
 def test_a_hook_that_is_killed_gives_the_words_later_or_it_is_said_that_they_were_not_seen(
@@ -165,13 +172,42 @@ def test_a_hook_that_is_killed_gives_the_words_later_or_it_is_said_that_they_wer
 
 def test_a_person_whose_command_is_killed_after_the_words_were_kept_is_heard_at_the_stop(session, tmp_path):
     ended = session.killed(
-        tmp_path, "sessions.mailbox.mark:call", "session", "say", session.name, "stop that", by=session.person
+        tmp_path, "session.mailbox.mark:call", "session", "say", session.name, "stop that", by=session.person
     )
     assert ended.returncode == -signal.SIGKILL, ended
     assert session.states() == ["queued"]
     assert session.after() == ""
     assert "> stop that" in session.cli("hook", "claude", "Stop", stdin="{}").out
     assert session.states() == ["delivered"]
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=quick_folder(), ignore_cleanup_errors=True) as folder:
+        found = Server(folder)
+        monkeypatch.setenv("HANDOFF_DATABASE_URL", found.url)
+        yield found
+        found.stop(signal.SIGQUIT)
+
+
+@pytest.mark.slow
+def test_a_database_that_is_killed_between_the_words_and_their_hook_loses_and_repeats_none(server, repo, cli):
+    session = Running(repo, cli)
+    session.say("use the other table")
+    server.stop()
+    raw = json.dumps({"tool_name": "Bash", "cwd": repo.path})
+    away = session.cli("hook", "claude", "PostToolUse", stdin=raw)
+    assert "the hook could not answer" in away.err, "its client goes on working"
+    assert away.out == ""
+    assert session.person("session", "say", session.name, "never kept", code=None).code != 0
+    server.start()
+    assert session.states() == ["queued"]
+    assert "> use the other table" in session.after()
+    server.stop()
+    session.cli("hook", "claude", "PostToolUse", stdin=raw)
+    server.start()
+    assert session.states() == ["delivered"], "that it was seen could not be written, so it is not said"
+    assert session.after() == ""
 
 
 def test_hooks_at_the_same_moment_give_the_words_once(session):
@@ -191,7 +227,7 @@ def test_hooks_at_the_same_moment_give_the_words_once(session):
 
 def test_what_cannot_be_said_is_an_error_that_says_what_to_type(session):
     say = session.person
-    assert "Nothing was said" in say("session", "say", session.name, "  ", code=2).err
+    assert "There were no words to say" in say("session", "say", session.name, "  ", code=2).err
     assert "hears 4,000 at once" in say("session", "say", session.name, "x" * 4001, code=1).err
     assert "session list" in say("session", "say", "session-none", "hi", code=1).err
     assert "Leave --now out" in say("session", "say", session.name, "hi", "--now", code=1).err
@@ -261,8 +297,7 @@ def _started(cli, repo, tmp_path, *acts):
 
 def test_a_running_agent_changes_what_it_does_in_the_same_turn(repo, cli, tmp_path):
     cli("task", "add", "demo", "Fill a table.", "--owns", "out.txt", "--check", "grep -q 'other table' out.txt")
-    hook = handoff("hook", "claude", "PostToolUse") + " </dev/null"
-    listen = f"until {hook} > heard && grep -q table heard; do sleep 0.1; done; cat heard > out.txt; rm heard; {hook}"
+    listen = f"until {HOOK} > heard && grep -q table heard; do sleep 0.1; done; cat heard > out.txt; rm heard; {HOOK}"
     process, session = _started(cli, repo, tmp_path, {"run": listen}, {"run": handoff("task", "done")})
     said = cli("session", "say", session, "use the other table")
     assert "Scripted agent hears nothing while it works" in said.out or "Queued for" in said.out
@@ -270,6 +305,38 @@ def test_a_running_agent_changes_what_it_does_in_the_same_turn(repo, cli, tmp_pa
     assert json.loads(out)["state"] == "done", out + err
     assert "use the other table" in repo.read("out.txt")
     assert f"(seen by {session})" in cli("show", "demo").out
+
+
+def test_words_that_a_client_took_to_its_death_are_seen_by_the_next_one(repo, cli, tmp_path):
+    cli("task", "add", "demo", "Fill a table.", "--check", "test -f made.txt")
+    listen = f"until {HOOK} > heard && grep -q table heard; do sleep 0.1; done; rm heard"
+    process, first = _started(cli, repo, tmp_path, {"run": listen}, {"crash": "SIGKILL"})
+    cli("session", "say", first, "use the other table")
+    out, err = process.communicate(timeout=200)
+    assert json.loads(out)["state"] == "ready", out + err
+    assert f"use the other table (delivered to {first}, not seen yet)" in cli("show", "demo").out
+    last = ({"expect": "use the other table"}, {"write": "made.txt", "text": "made"}, {"run": HOOK})
+    script = write_script(str(tmp_path / "last.toml"), *last)
+    end = cli("session", "start", "demo", "--agent", "scripted", "--with", script, "--json").json
+    (found,) = cli("show", "demo", "--json").json["messages"]
+    assert (end["state"], found["state"], found["session"]) == ("done", "seen", end["session"])
+
+
+def test_words_are_heard_once_although_the_supervisor_is_killed_between(repo, cli, tmp_path):
+    cli("task", "add", "demo", "Fill a table.", "--check", "true")
+    listen = f"until grep -qs table heard; do {HOOK} >> heard; sleep 0.1; done; {HOOK} >> heard; {HOOK} >> heard"
+    script = write_script(str(tmp_path / "acts.toml"), {"say": "begun"}, {"run": listen})
+    work = ("work", "--agent", "scripted")
+    supervisor = cli("--json", *work, "--detach", "--", script).json["pid"]
+    (row,) = _wait(lambda: [one for one in cli("session", "list", "--json").json if one["label"] == "demo"], "it runs")
+    _wait(lambda: "begun" in cli("session", "log", row["id"]).out, "it works")
+    cli("session", "say", row["id"], "use the other table")
+    os.kill(supervisor, signal.SIGKILL)
+    cli(*work, "--until-done", "--plain", "--", script)
+    found = cli("show", "demo", "--json").json
+    assert found["state"] == "done"
+    assert [(one["state"], one["session"]) for one in found["messages"]] == [("seen", row["id"])]
+    assert repo.read("heard").count("use the other table") == 1
 
 
 def test_where_a_client_hears_nothing_now_ends_its_turn_and_the_next_session_begins_with_the_words(repo, cli, tmp_path):
@@ -285,13 +352,13 @@ def test_where_a_client_hears_nothing_now_ends_its_turn_and_the_next_session_beg
     out, _ = process.communicate(timeout=200)
     assert (json.loads(out)["outcome"], json.loads(out)["state"]) == ("stopped", "ready")
     last = write_script(
-        str(tmp_path / "last.toml"), {"expect": "use the other table"}, {"expect": "and hurry"}, {"run": "grep -q work made.txt"}
+        str(tmp_path / "last.toml"), {"expect": "use the other table"}, {"expect": "and hurry"}, {"run": "grep -q work made.txt"}, {"run": HOOK}
     )  # fmt: skip
     end = cli("session", "start", "demo", "--agent", "scripted", "--with", last, "--json").json
     assert end["state"] == "done", end
     found = cli("show", "demo", "--json").json
     assert found["attempt"] == 1
-    assert [(one["state"], one["session"]) for one in found["messages"]] == [("delivered", end["session"])] * 2
+    assert [(one["state"], one["session"]) for one in found["messages"]] == [("seen", end["session"])] * 2
 
 
 def test_now_is_told_as_it_is_where_a_supervisor_has_started_the_next_session_already(repo, cli, tmp_path):

@@ -159,13 +159,21 @@ def test_a_task_whose_landing_was_taken_back_says_so_and_may_be_done_again(repo,
     assert "✓ mail\n" in cli().out
     assert same_words(told, cli("undo").out)
     assert "– mail (taken back)" in cli().out
+    shown = cli("show", "mail").out
+    assert shown.startswith("mail of project repo: done, and its landing was taken back\n")
+    assert "To let it be done again: handoff retry mail\n" in shown
     assert "mail is on main again." in cli("undo").out
     assert "✓ mail\n" in cli().out
+    assert cli("show", "mail").out.startswith("mail of project repo: landed\n")
     cli("undo")
-    assert "task.undone" in cli("log", "mail").out
+    assert "landing taken back" in cli("log", "mail").out
 
     assert "mail is ready again." in cli("retry", "mail").out
     assert repo.head() == before
+    baton = cli("task", "claim", "mail", "--show").out
+    assert "Its work had landed, and a person took that back." in baton
+    assert "files as they lie; do not begin anew" not in baton
+    cli("task", "release")
     again = write_script(str(tmp_path / "again.toml"), {"write": "mail.txt", "text": "two"})
     cli("session", "start", "mail", "--agent", "scripted", "--with", again)
     assert repo.read("mail.txt").strip() == "two"
@@ -185,7 +193,7 @@ def test_a_landing_that_a_person_reverted_with_git_may_be_done_again(repo, cli, 
     assert "git revert" in cli("undo", "mail", code=3).err
     repo.git("revert", "--no-edit", landed)
     assert "mail is ready again." in cli("retry", "mail").out
-    assert "task.undone" in cli("log", "mail").out
+    assert "landing taken back" in cli("log", "mail").out
 
 
 def test_a_killed_restore_is_taken_back_as_far_as_it_came(repo, cli):

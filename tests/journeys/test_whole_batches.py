@@ -204,7 +204,7 @@ def test_the_projects_own_suite_judges_every_fan_in_also_one_that_was_only_opene
     batch.work("form", {"delete": "src/form/bad.txt"}, {"write": "src/form/made.txt", "text": "x"}, DONE)
     batch.work("login-join", DONE)
     assert batch.states()["login-join"] == "done"
-    assert "judged by the project's own suite: python" in batch.cli("batch", "report", "login").out
+    assert "checked with the project's own suite: python" in batch.cli("batch", "report", "login").out
 
 
 def test_a_suite_that_was_red_before_says_nothing_about_a_batch_and_the_report_says_so(tested):
@@ -213,14 +213,19 @@ def test_a_suite_that_was_red_before_says_nothing_about_a_batch_and_the_report_s
         batch.make(part)
     batch.work("login-join", DONE)
     assert batch.states()["login-join"] == "done"
-    assert "did not judge the whole: it is red on the branch itself" in batch.cli("batch", "report", "login").out
+    assert (
+        "did not check the merged result: it is red on the branch itself" in batch.cli("batch", "report", "login").out
+    )
 
 
 def test_a_check_of_the_manifest_that_is_narrower_than_the_suite_is_told_as_what_it_is(batch, cli, tmp_path):
     cli("cancel", "login")
     cli("dump", "--open-batch", manifest(tmp_path / "n.json", batch="again", check="test -d src"))
     told = cli("batch", "report", "again", "--json").json["judged_by"]
-    assert told == "The whole is judged by what the manifest says, not by the project's own suite: `test -d src`."
+    assert (
+        told
+        == "The merged result is checked with what the manifest says, not by the project's own suite: `test -d src`."
+    )
 
 
 @pytest.mark.parametrize("name", ["python", "python3"])

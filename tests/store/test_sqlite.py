@@ -165,7 +165,7 @@ def test_a_full_disk_is_an_error_and_leaves_what_was_promised_and_nothing_half(p
     *numbers, last = done.stdout.splitlines()
     assert last.startswith(f"Cannot write {path}: "), last
     assert "Free some space" in last
-    assert "Nothing was changed" in last
+    assert "This step was not written; every step reported before it is done." in last
     database = SqliteDatabase(path, clock=SystemClock())
     assert [task.id for task in tasks.listing(database)] == [f"task-{number}" for number in range(len(numbers))]
     assert tasks.add(database, project="shop", id="after", brief="x").state == "ready"

@@ -25,17 +25,16 @@ def ask(method: str, **parameters: Any) -> dict[str, Any]:
             return message
 
 
+def update(value: dict[str, Any]) -> None:
+    send({"method": "session/update", "params": {"sessionId": "s1", "update": value}})
+
+
 def say(text: str) -> None:
-    content = {"type": "text", "text": text}
-    send(
-        {
-            "method": "session/update",
-            "params": {"sessionId": "s1", "update": {"sessionUpdate": "agent_message_chunk", "content": content}},
-        }
-    )
+    update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 
 
-def act(kind: str, *words: str) -> None:
+def act(kind: str, *words: str) -> str:
+    """Do one act; how the turn stands after it."""
     if kind == "say":
         say(words[0])
     elif kind == "write":
@@ -51,6 +50,15 @@ def act(kind: str, *words: str) -> None:
         say(f"permission: {answer['result']['outcome'].get('optionId')}")
     elif kind == "run":
         subprocess.run(words[0], shell=True, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    elif kind == "tool":
+        update({"sessionUpdate": "tool_call", "toolCallId": "t2", "kind": "execute", "title": words[0]})
+        act("run", *words)
+        update({"sessionUpdate": "tool_call_update", "toolCallId": "t2", "status": "completed"})
+    elif kind == "cancelled":
+        while json.loads(sys.stdin.readline()).get("method") != "session/cancel":
+            pass
+        return "cancelled"
+    return "end_turn"
 
 
 def main(script: str) -> None:
@@ -65,9 +73,10 @@ def main(script: str) -> None:
             send({"id": number, "result": {"sessionId": "s1"}})
         elif method == "session/prompt":
             say("told: " + message["params"]["prompt"][0]["text"])
+            reason = "end_turn"
             for words in turns.pop(0) if turns else []:
-                act(*words)
-            send({"id": number, "result": {"stopReason": "end_turn"}})
+                reason = act(*words)
+            send({"id": number, "result": {"stopReason": reason}})
 
 
 if __name__ == "__main__":

@@ -7,13 +7,17 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handoff.agents.sandbox.sandbox import NOTHING, layer
 from model_server import ModelServer
 from real_clients import program
 from sandbox import Cli, Repo, absent, hermetic_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEY = "sk-test-key-not-a-secret-at-all"
 # Read now: inside a test nothing of ours is in the environment.
@@ -57,6 +61,15 @@ AGAIN = {
     "qwen": [*ASK["qwen"], "--continue"],
 }
 """How it is asked again in the same session."""
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    """What the condition gives once it holds, however busy the machine is."""
+    until = time.monotonic() + 300
+    while not (found := condition()):
+        assert time.monotonic() < until, what
+        time.sleep(0.1)
+    return found
 
 
 class Stage:

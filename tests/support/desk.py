@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import points
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
-from handoff.engine.home import find_project
-from handoff.engine.tasks.splitting import planner
+from handoff.engine.app.home import find_project
+from handoff.engine.work.tasks.splitting import planner
 from scripts import write_script
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.flows import flows
+from handoff.engine.work.flows import flows
 from sandbox import Repo
 from scripts import write_script
 

@@ -10,7 +10,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.settings import from_environment
 from handoff.board.tasks import flows as rows
 from handoff.engine.app import App
-from handoff.engine.flows import flows
+from handoff.engine.work.flows import flows
 
 
 def main(plan_path: str) -> None:

@@ -1,7 +1,8 @@
 """A scripted model on the loopback: speaks Anthropic Messages, OpenAI Chat and Responses, and Gemini; streams, calls tools.
 
 A script is a list of acts: ("write", path, text), ("patch", text), ("shell", line), ("tool", name, arguments), ("say", text),
-("with", text, act) (words, and a call in the same answer), ("error", status, body), ("page",) (HTML instead of an answer), ("cut",) (an answer that breaks off), ("hang",), ("full", act) (the same, and the window is nearly full). One act answers one request that offers tools; requests without tools (titles, quotas)
+("with", text, act) (words, and a call in the same answer), ("error", status, body), ("page",) (HTML instead of an answer), ("cut",) (an answer that breaks off), ("hang",), ("until", text, act) (each request
+without that text hangs, and the first with it is answered), ("full", act) (the same, and the window is nearly full), ("full", act, tokens) (and so much is in it). One act answers one request that offers tools; requests without tools (titles, quotas)
 get a word, unless the client is one that never offers any: then a write is spoken as a block to search and replace.
 """
 
@@ -83,7 +84,9 @@ class ModelServer:
                 self.paths.append(talk.path)
                 self.headers.append({name.lower(): value for name, value in talk.headers.items()})
                 act = self.acts[min(self._turn, len(self.acts) - 1)]
-                self._turn += 1
+                if act[0] == "until":
+                    act = act[2] if act[1] in self.texts(-1) else ("hang",)
+                self._turn += act != ("hang",)
         if act[0] == "error":
             _send(talk, act[1], "application/json", json.dumps(act[2]).encode())
             return
@@ -94,7 +97,9 @@ class ModelServer:
             _send(talk, 200, "text/event-stream", b": one moment\n\n", {"content-length": "100000"})
             talk.close_connection = True
             return
-        usage = FULL if act[0] == "full" else USAGE
+        usage = (
+            {**FULL, "input_tokens": act[2]} if act[0] == "full" and act[2:] else FULL if act[0] == "full" else USAGE
+        )
         act = act[1] if act[0] == "full" else act
         if act[0] == "hang":
             self.closing.wait()
@@ -243,7 +248,7 @@ def _responses(talk: Any, body: dict[str, Any], text: str, call: Any) -> None:
     if call:
         items.append(item)
     response = {"id": f"resp_{number}", "object": "response", "status": "completed", "output": items, "model": body.get("model", "m"),
-                "usage": {**USAGE, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 4},
+                "usage": {**body["usage"], "total_tokens": sum(body["usage"].values()), "input_tokens_details": {"cached_tokens": 4},
                           "output_tokens_details": {"reasoning_tokens": 2}}}  # fmt: skip
     if not body.get("stream"):
         _send(talk, 200, "application/json", json.dumps(response).encode())

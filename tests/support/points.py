@@ -11,11 +11,11 @@ SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "deadly_site")
 
 # --- what one ended session goes through, in its order ------------------------------------------------------------
 
-JUDGED = "workspaces.task_work.judge:return"
-BRANCH_PUT = "workspaces.task_work._put_branch:return"
+JUDGED = "place.task_work.judge:return"
+BRANCH_PUT = "place.task_work._put_branch:return"
 SETTLED_KEPT = "landing.conflict.remember_settled:return"
-RACE_GATHERED = "workspaces.task_work.gather_race_facts:return"
-KEPT = "workspaces.task_work.keep:return"
+RACE_GATHERED = "place.task_work.gather_race_facts:return"
+KEPT = "place.task_work.keep:return"
 PLANNED = "outcome.carry_out.plan_landing:return"
 DECIDING = "outcome.chain._add:return"  # inside the transaction, before its commit
 DECIDED = "outcome.carry_out.carry:call"
@@ -25,22 +25,22 @@ MOVED = "landing.target.move:return"
 LANDED = "outcome.carry_out._land:return"
 CARRIED = "proof.git_notes.carry:return"
 NOTED = "outcome.carry_out._write_notes:return"
-DOCUMENTS_HOME = "features.brought_home.take_home:return"
+DOCUMENTS_HOME = "place.brought_home.take_home:return"
 TICKED = "outcome.carry_out._tick:return"
-PUBLISHED = "workspaces.publish.publish:return"
+PUBLISHED = "place.publish.publish:return"
 FINISHING = "tasks.outcomes.finish:return"  # inside the transaction, before its commit
 RACE_DECIDED = "tasks.outcomes._decide_race:return"  # there too
 ROW_WRITTEN = "outcome.carry_out._write_rows:return"
 CARRIED_OUT = "outcome.carry_out.carry:return"
 SENT_BACK = "outcome.chain._send_back:return"
 GATE_ASKED = "board.gates.ask:return"
-UNREPORTED = "sessions.conclude._unreported:return"
+UNREPORTED = "session.conclude._unreported:return"
 TELLING = "outcome.kinds.tell_concluded:call"
 TOLD = "outcome.kinds.tell_concluded:return"
-TIDYING = "workspaces.task_work.tidy:call"
-TIDIED = "workspaces.task_work.tidy:return"
-CONCLUDED = "sessions.conclude.conclude:return"
-FORGETTING = "workspaces.running.forget:call"
+TIDYING = "place.task_work.tidy:call"
+TIDIED = "place.task_work.tidy:return"
+CONCLUDED = "session.conclude.conclude:return"
+FORGETTING = "place.running.forget:call"
 
 PHASE_PREPARING = "flows.conclude.prepare:call"
 PHASE_PREPARED = "flows.conclude.prepare:return"
@@ -71,9 +71,9 @@ YES_WRITING = "board.gates.approve:call"  # inside the transaction, as is the ne
 YES_WRITTEN = "board.gates.approve:return"
 SPLIT_OPENED = "tasks.batches.open_checked:return"
 
-CLAIM_BEGUN = "tasks.claims.begin:return"
-CLAIM_KEPT = "tasks.claims.keep:return"
-CLAIM_DROPPING = "tasks.claims.drop:call"
+CLAIM_BEGUN = "session.claims.begin:return"
+CLAIM_KEPT = "session.claims.keep:return"
+CLAIM_DROPPING = "session.claims.drop:call"
 
 ENGINE_LAUNCHED = "supervisor.durable.launch:return"
 RUN_RECOVERED = "supervisor.durable.recover:return"
@@ -84,8 +84,8 @@ ADOPTED = "supervisor.supervisor.adopt:return"
 OF_CLONES = (
     "workspaces.workspaces.reserve:return",  # a name is taken, nothing is there
     "workspaces.kinds.make:return",
-    "workspaces.task_clones.ready:return",
-    "sessions.placement.place:return",
+    "place.task_clones.ready:return",
+    "session.placement.place:return",
 )
 _JUDGE = (JUDGED, BRANCH_PUT, KEPT, DECIDING, DECIDED)
 _LAND = (PLANNED, LANDING_SAVED, BRANCH_MOVED, MOVED, LANDED)
@@ -100,7 +100,7 @@ _PHASE_CARRIED_OUT = (
     PHASE_JUDGING, PHASE_JUDGED, PHASE_DECIDED, PHASE_COMMITTED, PHASE_ARRIVING, PHASE_ARRIVED, PHASE_PUBLISHING,
     PHASE_PUBLISHED, PHASE_NOTING, PHASE_NOTED, PHASE_ADVANCING, PHASE_TASK_DONE, PHASE_ENTERED, PHASE_ADVANCED,
 )  # fmt: skip
-_PREPARED = (PHASE_PREPARING, PHASE_PREPARED, "agents.session.start:return", "sessions.start.wait:return", "sessions.start.save:return")  # fmt: skip
+_PREPARED = (PHASE_PREPARING, PHASE_PREPARED, "agents.session.start:return", "session.start.wait:return", "session.start.save:return")  # fmt: skip
 OF_SENT_BACK = (SENT_BACK, TELLING)
 OF_SETTLED = (SETTLED_KEPT, DECIDED, LANDED, CARRIED_OUT)
 OF_PHASES = (*_PREPARED, PHASE_DECIDING, *_PHASE_CARRIED_OUT, TOLD, CONCLUDED)
@@ -115,8 +115,8 @@ OF_PLANNERS = (MANIFEST_VERIFIED, GATE_ASKED, TELLING, TOLD, FORGETTING)
 OF_A_YES_TO_A_SPLIT = (YES_CHECKED, YES_WRITING, YES_WRITTEN)
 OF_A_YES = (PLANNED, BRANCH_MOVED, MOVED, NOTED, DOCUMENTS_HOME, YES_WRITTEN, ROW_WRITTEN)
 OF_CLAIMS = (CLAIM_BEGUN, "sessions.leases.claim:return", CLAIM_KEPT)
-OF_TAKING = ("sessions.stopping.hold_for_person:return", "workspaces.running.stop:return", "sessions.stopping.take:return", *OF_CLAIMS,
-             "sessions.stopping.claim_taken:return")  # fmt: skip
+OF_TAKING = ("work.stopping.hold_for_person:return", "place.running.stop:return", "work.stopping.take:return", *OF_CLAIMS,
+             "work.stopping.claim_taken:return")  # fmt: skip
 OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, CARRIED_OUT, CLAIM_DROPPING)
 
 # --- around it: how a run, a monitor, an agent and a renewed clone come about -----------------------------------------
@@ -126,10 +126,10 @@ OF_RUNS = (
     "supervisor.durable.nudge:return",
     "supervisor.phase_run.session_step:call",
     "agents.folder.write:return",
-    "workspaces.running.leave:return",
+    "place.running.leave:return",
     "base.process.spawn:return",  # the monitor is started, nobody knows it yet
     "agents.session.start:return",
-    "sessions.start.wait:return",
+    "session.start.wait:return",
     "supervisor.phase_run.save_step:call",
     "supervisor.phase_run.save_step:return",
     "tasks.outcomes.finish:return",  # inside the transaction, before its commit
@@ -156,7 +156,7 @@ OF_RENEWALS = (
     "landing.renewal.begin:call",
     "landing.renewal.clear:call",
     "landing.renewal.clear:return",
-    "workspaces.workspaces.add_workspace:return",
+    "place.workspaces.add_workspace:return",
     "landing.renewal._forget:call",
     "landing.renewal.finish:return",
 )

@@ -6,8 +6,9 @@ import glob
 import os
 import subprocess
 import sys
+import tarfile
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _NAME = "handoff-test-clients"
 OWN = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), _NAME)
@@ -104,6 +105,16 @@ def package(name: str, release: str) -> str:
     return path
 
 
+def unpack(path: str, folder: str) -> None:
+    """The files of such a source in a folder, without the one they lie in there."""
+    safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 brought it
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            member.name = member.name.partition("/")[2]
+            if member.name and "egg-info" not in member.name:
+                archive.extract(member, folder, **safely)
+
+
 def version(name: str) -> str:
     """What the program says it is."""
     done = subprocess.run(
@@ -128,17 +139,15 @@ def table(notes: str, page: str) -> None:
         "# Clients",
         "",
         (
-            "What the suite has shown with the real programs and a scripted model, nothing more."
-            f" Written from what the tests noted on {time.strftime('%Y-%m-%d', time.gmtime())}; an empty cell was not shown then:"
-            " not possible, not run, or not passed. `make test-clients` writes it again."
+            "The tests ran each real client with a scripted model. A ✓ means that a test showed it on"
+            f" {time.strftime('%Y-%m-%d', time.gmtime())}. An empty cell means: not possible, not run, or not passed."
+            " `make test-clients` writes this page."
         ),
         "",
-        "| | " + " | ".join(f"{name} {version(name)}" for name in names) + " |",
+        "||" + "|".join(f"{name} {version(name)}" for name in names) + "|",
         "|---|" + "---|" * len(names),
     ]
-    lines += [
-        f"| {fact} | " + " | ".join("yes" if fact in shown[name] else "" for name in names) + " |" for fact in rows
-    ]
+    lines += [f"|{fact}|" + "|".join("✓" if fact in shown[name] else "" for name in names) + "|" for fact in rows]
     with open(page, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

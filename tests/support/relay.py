@@ -16,7 +16,7 @@ from handoff.surfaces.cli import dispatch
 # everything imported forks for each command, because starting an interpreter takes longer than the commands do.
 _KILLER = """
 import os, signal, sys
-import handoff.engine.tasks.batches, handoff.engine.proof.evidence, handoff.engine.tasks.report, handoff.engine.tasks.create, handoff.store.sqlite
+import handoff.engine.work.tasks.batches, handoff.engine.place.proof.evidence, handoff.engine.session.report, handoff.engine.work.tasks.create, handoff.store.sqlite
 from handoff.surfaces.cli.main import main
 POINTS = {"execute", "executemany", "executescript", "commit", "fsync", "rename", "replace", "unlink", "link", "write",
           "flock", "mkdir", "open", "posix_spawnp"}

@@ -18,7 +18,7 @@ from handoff.base.settings import from_environment
 from handoff.board.events import journal
 from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
-from handoff.engine.home import host_label
+from handoff.engine.app.home import host_label
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE = 200.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,3 +100,27 @@ def dotted(node: ast.expr) -> str:
         front = dotted(node.value)
         return f"{front}.{node.attr}" if front else ""
     return ""
+
+
+PROGRAM = "\0handoff"
+"""Stands in a literal where the name goes by which the person calls us."""
+
+
+def literals(tree: ast.AST) -> list[tuple[int, str]]:
+    """Every text of a module but its docstrings: our name where it is put in, `X` for everything else that is."""
+    notes = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    parts = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            words = [
+                str(one.value) if isinstance(one, ast.Constant)
+                else PROGRAM if ast.unparse(one.value).rpartition(".")[2] in ("program", "plain") else "X"
+                for one in node.values
+            ]  # fmt: skip
+            found.append((node.lineno, re.sub(r"(?<=[a-z])X", " X", "".join(words))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (notes | parts):
+            found.append((node.lineno, node.value))
+    return found

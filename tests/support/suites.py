@@ -11,8 +11,8 @@ from handoff.base.settings import from_environment
 from handoff.checks import judge
 from handoff.checks.findings import Baseline
 from handoff.engine.app import App
-from handoff.engine.proof import test_runs as engine
-from handoff.engine.proof import two_way
+from handoff.engine.place.proof import test_runs as engine
+from handoff.engine.place.proof import two_way
 from handoff.git.commits.phases import FlowCheckout
 
 JUNIT_JARS = "/usr/share/java"

@@ -15,8 +15,8 @@ import threading
 import deadly
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.supervisor.phase_run import WorkerSettings
 from handoff.engine.supervisor.supervisor import Pace, Supervisor
+from handoff.engine.work.workers import WorkerSettings
 
 
 def work(plan_path: str) -> None:

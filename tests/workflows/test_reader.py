@@ -82,7 +82,7 @@ def test_a_good_file_is_read_as_it_says():
         ('check = "command"', 'check = "comand"', 11, "is no check"),
         ('command = "make test"\n', "", 11, "needs 'command'"),
         ('told = ["request"]', 'told = ["requests"]', 7, "asks for '{{request}}'"),
-        ('told = ["request"]', 'told = ["request", "spec"]', 9, "does not say it"),
+        ('told = ["request"]', 'told = ["request", "spec"]', 9, "does not use it"),
         ("Do {{request}}.", "Do {{request}} and {{secret}}.", 7, "asks for '{{secret}}'"),
         ('may_write = ["src/"]', 'may_write = "src/"', 10, "must be a list of texts"),
         ('may_write = ["src/"]', 'may_write = ["../x"]', 10, "leaves the checkout"),

@@ -24,6 +24,7 @@ PROTOCOL = 1
 _HOOK_SECONDS = 60.0
 _NO_METHOD, _REFUSED = -32601, -32000
 _EDITS = ("edit", "delete", "move")
+_FORGETFUL = ("gemini",)  # a turn that is cancelled is gone from its conversation: words wait for its stop
 
 
 class HungUpError(Exception):
@@ -47,6 +48,10 @@ class Driver:
         self.session = ""
         self.told_use = False
         """Whether it tells its tokens with its messages, and need not at the end of a turn."""
+        self.running: set[str] = set()
+        """The tool calls that have not come back."""
+        self.words = ""
+        """What a person said meanwhile. The protocol has no way into a turn, so it is ended, and the next one begins with them."""
 
     def run(self) -> int:
         """Begin, prompt, prompt again while the stop is refused, end."""
@@ -65,7 +70,9 @@ class Driver:
                 answer = self.ask("session/prompt", sessionId=self.session, prompt=[{"type": "text", "text": text}])
                 reason = str(answer.get("stopReason") or "")
                 self._tell_use(answer)
-                text = "" if reason in ("cancelled", "refusal") else self._stop_refused()
+                text, self.words = self.words, ""
+                if not text and reason not in ("cancelled", "refusal"):
+                    text = self._stop_refused()
             self.hook("end", {})
         except HungUpError as error:
             tell(RESULT, ok=False, text=str(error))
@@ -105,8 +112,16 @@ class Driver:
         code, out, error = self.hook("start", {"cwd": self.talk["cwd"]})
         if code:
             raise HungUpError(error or "the start hook failed")
-        context = str(loads(out).get("context") or "") if out.strip() else ""
+        context = _context(out)
         return f"{context}\n\n{prompt}" if context else prompt
+
+    def _listen(self) -> None:
+        """After its last open tool call: end the turn if a person has said something."""
+        if self.running or self.words or os.path.basename(self.talk["argv"][0]) in _FORGETFUL:
+            return
+        self.words = _context(self.hook("after", {"cwd": self.talk["cwd"]})[1])
+        if self.words:
+            self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self.session}})
 
     def _stop_refused(self) -> str:
         code, _, error = self.hook("stop", {"cwd": self.talk["cwd"]})
@@ -191,6 +206,7 @@ class Driver:
             tell(SAID, text=str(content.get("text") or ""))
         elif kind == "tool_call":
             key, asked = str(update.get("toolCallId") or ""), update.get("rawInput")
+            self.running.add(key)
             tell(
                 TOOL,
                 text=str(update.get("title") or update.get("kind") or ""),
@@ -199,13 +215,10 @@ class Driver:
                 input=asked,
             )
         elif kind == "tool_call_update" and update.get("status") in ("completed", "failed"):
-            output = update.get("rawOutput") or update.get("content")
-            tell(
-                ANSWERED,
-                call=str(update.get("toolCallId") or ""),
-                ok=update.get("status") == "completed",
-                output=text_of(output),
-            )
+            key, output = str(update.get("toolCallId") or ""), update.get("rawOutput") or update.get("content")
+            tell(ANSWERED, call=key, ok=update.get("status") == "completed", output=text_of(output))
+            self.running.discard(key)
+            self._listen()
         elif kind == "plan":
             tell(PLAN, items=update.get("entries"))
 
@@ -241,6 +254,11 @@ class Driver:
         except OSError as error:
             return f"cannot write {path}: {error.strerror}"
         return ""
+
+
+def _context(out: str) -> str:
+    """The text for the model in what the hook program printed."""
+    return str(loads(out).get("context") or "") if out.strip() else ""
 
 
 def _model(made: dict[str, Any]) -> str:

@@ -119,6 +119,6 @@ def _loaded(point: Any) -> Adapter:
     if not isinstance(found, Adapter):
         raise UserError(
             f"The agent '{point.name}' of {point.value} is no handoff.agents.contract.Adapter.",
-            "See: handoff help docs/howto/add-an-agent.md",
+            "See: handoff help docs/howto/agents.md",
         )
     return found

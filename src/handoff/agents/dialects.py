@@ -119,7 +119,8 @@ DIALECTS = {
         {"start": START, "edit": EDIT, "after": AFTER, "stop": STOP, "compact": COMPACT, "end": END},
         ("write", "edit", "patch", "apply_patch", "multiedit"),
     ),
-    "acp": Dialect("acp", {"start": START, "edit": EDIT, "stop": STOP, "end": END}, ("write", "edit")),
+    "qwen": Dialect("qwen", _CLAUDE, ("write_file", "edit", "notebook_edit")),
+    "acp": Dialect("acp", {"start": START, "edit": EDIT, "after": AFTER, "stop": STOP, "end": END}, ("write", "edit")),
 }
 
 
@@ -167,15 +168,11 @@ def _paths(tool: str, given: Any) -> tuple[str, ...]:
         command = "\n".join(str(word) for word in command)
     if isinstance(command, str) and "*** Begin Patch" in command:
         return _patched(command)
-    if not _edits(tool):
+    bare = tool.rpartition(".")[2]
+    if not any(bare in dialect.edit_tools for dialect in DIALECTS.values()):
         return ()
     found = [given[key] for key in _PATH_KEYS if isinstance(given.get(key), str) and given[key]]
     return tuple(found[:1])
-
-
-def _edits(tool: str) -> bool:
-    bare = tool.rpartition(".")[2]
-    return any(bare in dialect.edit_tools for dialect in DIALECTS.values())
 
 
 def _patched(text: str) -> tuple[str, ...]:

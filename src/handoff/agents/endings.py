@@ -301,9 +301,9 @@ def _outcome(kind: str, words: str, ending: Ending) -> AgentOutcome:
 def _from_outside(ending: Ending) -> AgentOutcome:
     if ending.code is None or ending.terminated:
         if ending.adopted:
-            return AgentOutcome(LOST, "nobody saw how it came out: perhaps the power was cut or the machine restarted")
-        unseen = "its monitor was ended and nobody saw how it came out"
-        return AgentOutcome(KILLED, "it was told to end" if ending.terminated else unseen)
+            return AgentOutcome(LOST, "nobody saw how it ended: perhaps the power was cut or the machine restarted")
+        unseen = "its monitor was ended and nobody saw how it ended"
+        return AgentOutcome(KILLED, "it got a signal to end" if ending.terminated else unseen)
     number = -ending.code if ending.code < 0 else ending.code - 128
     return AgentOutcome(KILLED, f"the process was ended by signal {number}")
 

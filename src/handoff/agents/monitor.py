@@ -30,12 +30,59 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _FULL = 1 << 20
+_LONGEST_TAIL = 4 << 20
+_NOTICE_SECONDS = 60.0
+
+
+class Bounded:
+    """What is kept of one stream: its beginning up to a size, and its end; in between it is said that something is left out."""
+
+    def __init__(self, most: int) -> None:
+        self._room = most - min(most // 4, _LONGEST_TAIL)
+        self._most_tail = most - self._room
+        self._tail = bytearray()
+        self._is_full = False
+        self._dropped = 0
+        self._told_at = 0.0
+
+    def feed(self, data: bytes) -> bytes:
+        """What of the next piece is written now."""
+        if not self._is_full and len(data) <= self._room:
+            self._room -= len(data)
+            return data
+        head = b"" if self._is_full else data[: data.rfind(b"\n", 0, self._room) + 1]
+        self._is_full = True
+        self._tail += data[len(head) :]
+        if len(self._tail) > 2 * self._most_tail:
+            self._shorten()
+        if not self._dropped or time.monotonic() - self._told_at < _NOTICE_SECONDS:
+            return head
+        return head + self._notice()  # whoever looks whether anything moves sees that it does
+
+    def rest(self) -> bytes:
+        """The end of it, when there is no more."""
+        if len(self._tail) > self._most_tail:
+            self._shorten()
+        return (self._notice() if self._dropped else b"") + bytes(self._tail)
+
+    def _shorten(self) -> None:
+        end = len(self._tail) - self._most_tail
+        line = self._tail.find(b"\n", end)
+        end = line + 1 if line >= 0 else end
+        self._dropped += end
+        del self._tail[:end]
+
+    def _notice(self) -> bytes:
+        self._told_at = time.monotonic()
+        return f"[handoff: {self._dropped} bytes are left out here, because this session printed so much]\n".encode()
 
 
 class Recording:
     """The pipes a client writes into and the files behind them. Nothing is read while a full disk keeps us from writing."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 64 << 20) -> None:
+        self._most = most
+        self._bounds: dict[int, Bounded] = {}
         self._files: dict[int, int] = {}
         self._streams: dict[int, RedactedStream] = {}
         self._waiting: dict[int, bytes] = {}
@@ -54,6 +101,7 @@ class Recording:
             os.close(write)
         for read, stream in zip(self._files, streams, strict=True):
             self._streams[read] = stream
+            self._bounds[read] = Bounded(self._most)
             self._poll.register(read, select.POLLIN)
 
     def take(self, seconds: float) -> None:
@@ -69,7 +117,7 @@ class Recording:
             while read in self._streams and self._read_some(read):
                 continue
         for read, stream in self._streams.items():
-            self._write_out(read, stream.rest())
+            self._write_out(read, self._bounds[read].feed(stream.rest()) + self._bounds[read].rest())
         while self._waiting:  # a full disk
             select.select((), (), (), 1.0)
             for read in list(self._waiting):
@@ -82,10 +130,11 @@ class Recording:
         except BlockingIOError:
             return False
         if data:
-            self._write_out(read, self._streams[read].feed(data))
+            self._write_out(read, self._bounds[read].feed(self._streams[read].feed(data)))
             return True
         self._poll.unregister(read)
-        self._write_out(read, self._streams.pop(read).rest())
+        bound = self._bounds[read]
+        self._write_out(read, bound.feed(self._streams.pop(read).rest()) + bound.rest())
         return False
 
     def _write_out(self, read: int, data: bytes) -> None:
@@ -129,7 +178,7 @@ def main(folder: str) -> int:
         signal.signal(signal.SIGINT, lambda *_: None)
     adopt_orphans()
 
-    recording = Recording()
+    recording = Recording(*([order["most"]] if "most" in order else []))
     try:
         environment, broker = _inside(folder, order)
         os.chdir(order["cwd"])
@@ -206,23 +255,28 @@ def clean_up(session: str) -> int:
     count = len(left)
     end(left, signal.SIGTERM)
     while left and time.monotonic() < deadline:
-        _reap_all()
         left = _left(session)
         time.sleep(_PAUSE)
     while left := _left(session):
         end(left, signal.SIGKILL)
-        _reap_all()
         time.sleep(_PAUSE)
-    _reap_all()
     return count
 
 
 def _left(session: str) -> list[Running]:
-    found = {process.pid: process for process in descendants(os.getpid())}
-    if session:
-        found.update((process.pid, process) for process in of_session(session))
-    found.pop(os.getpid(), None)
-    return list(found.values())
+    """What is left of the session. A process that forks and ends again and again may escape one look at the list of processes.
+
+    All of them become children of ours, so the kernel is asked too: as long as it knows a child, we look again.
+    """
+    deadline = time.monotonic() + GRACE_SECONDS
+    while True:
+        more = _reap_all()
+        found = {process.pid: process for process in descendants(os.getpid())}
+        if session:
+            found.update((process.pid, process) for process in of_session(session))
+        found.pop(os.getpid(), None)
+        if found or not more or time.monotonic() > deadline:
+            return list(found.values())
 
 
 def _reap() -> tuple[int, int]:
@@ -232,9 +286,14 @@ def _reap() -> tuple[int, int]:
         return 0, 0
 
 
-def _reap_all() -> None:
-    while _reap()[0]:
-        continue
+def _reap_all() -> bool:
+    """Whether a child is left that has not ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _signal_group(pid: int, number: int) -> None:

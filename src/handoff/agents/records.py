@@ -12,6 +12,7 @@ from glob import escape, iglob
 from handoff.agents.contract import Usage, number, parse_line
 from handoff.agents.history.stores.table import store_root
 from handoff.base.clock import stamp
+from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ _FILES = {
 _SIGNS = (b'"usage"', b'"token_count"', b'"turn_context"', b'"tokens"')
 _CHUNK = 1 << 20
 _LONGEST = 1 << 26
+MOST_CARRIED = 256 * _CHUNK
+"""A session in a sandbox writes its record itself, and may write without end."""
 _SHORT = 8
 _MILLISECONDS = 1000
 
@@ -71,9 +74,15 @@ def carry(client: str, patterns: list[str], conversation: str, environment: Mapp
     for path in _files_of(patterns[:1], conversation) if own and not _files_of(own, conversation) else ():
         below = path.split(os.sep)[-len(_FILES[client][0].split("/")) :]
         target = os.path.join(store_root(client, environment), *below)
-        if text := b"".join(_chunks(path, 0)):
+        text = bytearray()
+        for data in _chunks(path, 0):
+            text += data
+            if len(text) > MOST_CARRIED:
+                most = f"has more than {MOST_CARRIED // _CHUNK} MB"
+                raise UserError(f"The record of its conversation {most}, so it is not opened.", f"It lies in {path}")
+        if text:
             make_folder(os.path.dirname(target), mode=0o700)
-            write_atomic(target, text, mode=0o600)
+            write_atomic(target, bytes(text), mode=0o600)
     return bool(_files_of(own, conversation))
 
 

@@ -30,6 +30,7 @@ from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.records import RecordReader
 from handoff.agents.usage import UNKNOWN as UNKNOWN_COST
 from handoff.agents.usage import Bill, Book, Prices
+from handoff.base.files import SOURCES
 from handoff.base.light_json import dumps
 from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import Child, spawn, wait_for_end
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS = 0.2
 _START_PAUSE = 0.005
-_MONITOR = "import sys; from handoff.agents.monitor import run; sys.exit(run())"  # `-m` takes a third longer to start
+# `-m` takes a third longer to start.
+_MONITOR = "import sys; sys.path.append(sys.argv.pop(1)); from handoff.agents.monitor import run; sys.exit(run())"
 _LEFTOVER_PAUSE, _LEFTOVER_TRIES = 0.05, 200
 BEAT_SECONDS = 5.0
 _FORCE_AFTER = 3 * GRACE_SECONDS
@@ -128,7 +130,7 @@ class AgentSession:
 
     def start(self, environment: Mapping[str, str]) -> Running:
         """Start the monitor, which starts the client; its output goes to files, so that it needs nobody to live."""
-        argv = [sys.executable, "-c", _MONITOR, self.folder]
+        argv = [sys.executable, "-c", _MONITOR, SOURCES, self.folder]
         log = os.path.join(self.folder, "monitor.log")
         child = spawn(argv, environment=environment, err=log, here=self.rules.attended)
         while not folders.has_started(self.folder) and child.ended() is None:

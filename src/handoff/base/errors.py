@@ -6,7 +6,10 @@ INTERRUPTED = 130
 """The exit code of a command that a person interrupted."""
 PACKAGE = "handoff-relay"
 """What we are called where packages come from."""
-UV_TOOL, PIPX, UV_PIP, PIP = "uv tool", "pipx", "uv pip", "pip"
+UV_TOOL, PIPX, UV_PIP, PIP, ONE_FILE = "uv tool", "pipx", "uv pip", "pip", "one file"
+HOMEBREW, CONTAINER, DEVCONTAINER = "Homebrew", "container", "devcontainer"
+_MARK = "handoff-installed-by"  # what release/container and release/devcontainer write
+_WHOLE = f"python3 -m venv ~/.local/share/handoff/venv && ~/.local/share/handoff/venv/bin/pip install {PACKAGE}"
 
 
 class HandoffError(Exception):
@@ -39,6 +42,14 @@ class MissingPackage(UserError):
         super().__init__(message, f"Run: {install_command(package)}")
 
 
+def need(package: str, what: str) -> None:
+    """Say what is missing before anything has begun."""
+    from importlib.util import find_spec
+
+    if find_spec(package) is None:
+        raise MissingPackage(f"{what} needs the package '{package}'.")
+
+
 class UsageError(HandoffError):
     """The command line itself is wrong."""
 
@@ -63,10 +74,18 @@ def installer() -> str:
     import sys
     from importlib import metadata
 
+    if os.path.exists(os.path.join(os.path.dirname(__file__), "..", "..", "bin", "handoff")):
+        return ONE_FILE
     if os.path.exists(os.path.join(sys.prefix, "uv-receipt.toml")):
         return UV_TOOL
     if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):
         return PIPX
+    if "/Cellar/" in sys.prefix:
+        return HOMEBREW
+    mark = os.path.join(sys.prefix, _MARK)
+    if os.path.exists(mark):
+        with open(mark, encoding="utf-8") as file:
+            return file.read().strip()
     try:
         by = metadata.distribution(PACKAGE).read_text("INSTALLER") or ""
     except metadata.PackageNotFoundError:
@@ -80,6 +99,8 @@ def install_command(package: str = PACKAGE) -> str:
     import sys
 
     name, ours, by = shlex.quote(package), package.startswith(PACKAGE), installer()
+    if by == ONE_FILE:  # handoff itself, whatever it lacks: beside the one file nothing can be put
+        return _WHOLE
     if by == UV_TOOL:
         return f"uv tool install --force {name}" if ours else f"uv tool install --force {PACKAGE} --with {name}"
     if by == PIPX:

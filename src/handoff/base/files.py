@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 
 from handoff.base.clock import SystemClock
@@ -24,6 +25,8 @@ _MOST_REMEMBERED = 50_000
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SOURCES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The folder our package lies in: what a program started without our settings must find on its path."""
+UNPACKED = os.path.join(SOURCES, "bin", "handoff")
+"""The program that is there where `handoff.pyz` unpacked itself and nobody installed us."""
 
 
 def read_bytes(path: str) -> bytes:
@@ -187,6 +190,53 @@ def remove(path: str) -> bool:
     except OSError as error:
         raise failure(f"Cannot remove {path}", error) from error
     return True
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it, however deep and whatever its modes; a link or a file too. No link is followed.
+
+    Each folder is brought up to the first floor before it is emptied, so that no path is ever long.
+    """
+    if os.path.islink(path) or not os.path.isdir(path):
+        os.unlink(path)
+        return
+    top = _open_folder(path, None)
+    try:
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            fd = _open_folder(folder, top) if folder else top
+            try:
+                os.fchmod(fd, 0o700)
+                for name in os.listdir(fd):
+                    if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                        os.unlink(name, dir_fd=fd)
+                    elif folder:
+                        waiting.append(f"{len(waiting)}.{os.urandom(8).hex()}")
+                        os.close(_open_folder(name, fd))  # it must be writable to change its place
+                        os.rename(name, waiting[-1], src_dir_fd=fd, dst_dir_fd=top)
+                    else:
+                        waiting.append(name)
+            finally:
+                if folder:
+                    os.close(fd)
+            if folder:
+                os.rmdir(folder, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _open_folder(name: str, inside: int | None) -> int:
+    """A folder as itself, with every right of its owner."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=inside)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=inside)
+        fd = os.open(name, flags, dir_fd=inside)
+    os.fchmod(fd, 0o700)
+    return fd
 
 
 def move(path: str, target: str) -> None:

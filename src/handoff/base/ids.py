@@ -11,8 +11,19 @@ FEATURE_NAME_BYTES = 64
 TASK_ID_CHARS = 60
 _ID_MIN_CHARS = 2
 # What steers a terminal or turns the reading order round: in briefs, reasons, transcripts and names of files it is shown.
+# What nobody sees is shown too; the two joiners stay, because scripts and emoji are written with them.
 STEERING = (*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-VISIBLE = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in STEERING}  # noqa: PLR2004 - one byte
+STEERING += (
+    0x180E,
+    0x200B,
+    0x200E,
+    0x200F,
+    *range(0x2060, 0x2066),
+    *range(0x206A, 0x2070),
+    0xFEFF,
+    *range(0xE0000, 0xE0080),
+)
+VISIBLE = {code: f"\\x{code:02x}" if code < 256 else chr(code).encode("unicode_escape").decode() for code in STEERING}  # noqa: PLR2004 - one byte
 VISIBLE.update({0xDC00 + code: f"\\x{code:02x}" for code in range(128, 160)})  # bytes that are no text
 
 

@@ -23,7 +23,12 @@ class Running(Record):
 
 def of_session(session: str) -> list[Running]:
     """The living processes that carry the session's mark, without ourselves."""
-    wanted = f"{MARK}={session}".encode()
+    return carrying(f"{MARK}={session}")
+
+
+def carrying(variable: str) -> list[Running]:
+    """The living processes with this variable, `NAME=value`, without ourselves."""
+    wanted = variable.encode()
     found = []
     for pid, block in _environments():
         if pid != os.getpid() and wanted in block.split(b"\0"):
@@ -35,15 +40,31 @@ def of_session(session: str) -> list[Running]:
 
 def descendants(root: int) -> list[Running]:
     """Everything below a process, whatever its environment says."""
-    import psutil
+    below = _below(root)
+    return [Running(pid, start) for pid in below if (start := start_of(pid)) and not _is_zombie(pid)]
 
-    try:
-        below = psutil.Process(root).children(recursive=True)
-    except psutil.Error:
-        return []
-    return [
-        Running(child.pid, start) for child in below if (start := start_of(child.pid)) and not _is_zombie(child.pid)
-    ]
+
+def _below(root: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    if not os.path.isdir("/proc/self"):
+        import psutil
+
+        try:
+            return [child.pid for child in psutil.Process(root).children(recursive=True)]
+        except psutil.Error:
+            return []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parents.setdefault(int(file.read().rpartition(b")")[2].split()[1]), []).append(int(name))
+        except (OSError, IndexError):
+            continue  # it has ended meanwhile
+    found, waiting = [], [root]
+    while waiting:
+        below = parents.pop(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
 
 
 def spent_below(root: int) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 
 from handoff.base.errors import UserError
+from handoff.base.files import SOURCES, UNPACKED
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ _FAULT = 70
 _LAUNCH_SECONDS = 3.0
 _FEED_SECONDS = 5.0
 _MOST_PARENTS = 64
+_RUN_UNPACKED = """import runpy, sys
+sys.path[0], name = sys.argv[1:3]
+del sys.argv[1:3]
+runpy.run_module(name, run_name="__main__", alter_sys=True)"""
 _ADDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
@@ -232,6 +238,8 @@ def parents_of(pid: int) -> list[str]:
 
 def words_above() -> list[list[str]]:
     """The command lines of the processes above this one, the nearest first; those of others may not be seen."""
+    if os.path.isdir("/proc/self"):
+        return [words for one in parents_of(os.getpid()) if (words := _words_of(one.partition(".")[0]))]
     import psutil
 
     found = []
@@ -241,6 +249,14 @@ def words_above() -> list[list[str]]:
         except psutil.Error:
             continue
     return found
+
+
+def _words_of(pid: str) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode("utf-8", "surrogateescape").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def replace(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> NoReturn:
@@ -275,6 +291,13 @@ def end_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def own_argv(module: str = "handoff.surfaces.cli.main") -> tuple[str, ...]:
+    """How a program of ours is started, also from where `handoff.pyz` unpacked itself."""
+    if not os.path.exists(UNPACKED):
+        return (sys.executable, "-m", module)
+    return (sys.executable, "-c", _RUN_UNPACKED, SOURCES, module)
 
 
 def find(name: str, *, path: str) -> str | None:
@@ -333,16 +356,21 @@ def spawn(
     err: str = os.devnull,
     talk: bool = False,
     here: bool = False,
+    terminal: bool = False,
     keep: Sequence[int] | None = None,
 ) -> Child:
     """Start a program in a session of its own, with nothing to read or print to; its errors are added to a file only we can read.
 
     With `talk` its input and output are pipes, for clients that are spoken to line by line; with `here` it has our
-    terminal, as we have it. With `keep` it keeps these open files, and its errors go where its output goes.
+    terminal, as we have it, with `terminal` one of its own, which we hold. With `keep` it keeps these open files, and
+    its errors go where its output goes.
     """
     import subprocess
 
     stream = None if here else subprocess.PIPE if talk else subprocess.DEVNULL
+    ours = -1
+    if terminal:
+        ours, stream = os.openpty()
     errors = None if here or keep is not None else os.open(err, _ADDED | os.O_CLOEXEC, 0o600)
     try:
         popen = subprocess.Popen(
@@ -356,11 +384,18 @@ def spawn(
             pass_fds=keep or (),
         )
     except OSError as error:
+        if terminal:
+            os.close(ours)
         raise _not_started(argv, error) from None
     finally:
         if errors is not None:
             os.close(errors)
-    return Child(popen)
+        if terminal and stream is not None:
+            os.close(stream)
+    child = Child(popen)
+    if terminal:
+        child.talk, child.heard = os.fdopen(os.dup(ours), "wb", 0), os.fdopen(ours, "rb", 0)
+    return child
 
 
 def _not_started(argv: Sequence[str], error: OSError) -> UserError:

@@ -96,7 +96,11 @@ def from_environment(argv0: str = "") -> Settings:
     environment = dict(os.environ)
     home = environment.get("HANDOFF_HOME") or os.path.join(os.path.expanduser("~"), ".handoff")
     name = os.path.basename(argv0)
-    if not name or name.endswith(".py") or name.startswith("-"):
+    if name.endswith(".pyz"):
+        path = os.path.abspath(argv0)
+        quoted = path if path.isascii() and path.replace("/", "").replace(".", "").isidentifier() else f"'{path}'"
+        name = f"{os.path.basename(sys.executable)} {quoted}"
+    elif not name or name.endswith(".py") or name.startswith("-"):
         name = PROGRAM
     return Settings(
         environment, os.path.abspath(os.path.expanduser(home)), environment.get("HANDOFF_FEATURE", ""), name
@@ -175,6 +179,9 @@ PROJECT_KEYS: dict[str, Key] = {
     "checks": Key(
         "table", "test suites by name, when they shall not be guessed: see `handoff help docs/howto/checks.md`", {}
     ),
+    "questions": Key(
+        "number", "most altered answers that handoff tries on the tests when a refactoring changed them", 120
+    ),
     "budget": Key("number", "estimated tokens a prompt may hold", DEFAULT_BUDGET),
     "agents": Key(
         "list",
@@ -204,12 +211,15 @@ HOME_KEYS: dict[str, Key] = {
     "labels": Key(
         "list", 'labels of this machine, for example ["gpu"]; a task that demands labels runs only where they are', []
     ),
+    "hook_secrets": Key("table", 'secret of each project\'s webhook at its forge, for example { shop = "..." }', {}),
     "max_running": Key("number", "most sessions at once on this machine", 8),
     "max_running_project": Key("number", "most sessions at once in one project; without it there is no limit", 0),
     "max_running_agent": Key("table", "most sessions at once by agent name, for example { claude = 3 }", {}),
     "starts_per_minute": Key("number", "most sessions a supervisor starts in a minute", 60),
     "max_cost_per_day": Key(
-        "amount", "US dollars the sessions of 24 hours may cost before you are asked for more; no limit when unset", 0
+        "amount",
+        "US dollars the sessions of 24 hours may cost before you are asked for more; no limit when unset",
+        0,
     ),
     "max_cost_per_task": Key(
         "amount",
@@ -258,7 +268,9 @@ HOME_KEYS: dict[str, Key] = {
         {},
     ),
     "notify": Key(
-        "table", "channels by name that are told what happens: see `handoff help docs/howto/notifications.md`", {}
+        "table",
+        "channels by name that get messages about what happens: see `handoff help docs/howto/gates.md`",
+        {},
     ),
     "bell": Key(
         "yes-or-no",
@@ -273,6 +285,10 @@ HOME_KEYS: dict[str, Key] = {
     "max_reviews": Key(
         "number", "most finished tasks of a project that wait for your review before nothing new starts", 5
     ),
+    "forge_seconds": Key("seconds", "how often open requests and questions at issues are looked at on your forge", 60),
+    "request_rounds": Key(
+        "number", "how often the same failure of a request is mended before it becomes a question to you", 3
+    ),
     "landing_project": Key("table", 'the same for single projects, for example { shop = "review" }', {}),
     "session_workspace": Key(
         "text",
@@ -280,6 +296,11 @@ HOME_KEYS: dict[str, Key] = {
         "auto",
     ),
     "session_workspace_project": Key("table", 'the same for single projects, for example { shop = "shared" }', {}),
+    "carry": Key(
+        "text",
+        "what of your checkout clones begin with: untracked (also new files, unless git ignores them) or tracked (only what git tracks)",
+        "untracked",
+    ),
     "session_sandbox": Key(
         "text",
         "sandbox around sessions: auto (around clones, if this machine has one), none, workspace or owned",
@@ -310,7 +331,10 @@ HOME_KEYS: dict[str, Key] = {
     "session_hosts": Key(
         "list", 'hosts that are reached beside the agent\'s own, for example ["pypi.org", "*.pythonhosted.org"]', []
     ),
-    "session_minutes": Key("number", "minutes a session of an agent may take when it is not told otherwise", 240),
+    "session_output": Key(
+        "number", "megabytes that are kept of what a session prints; of more, the beginning and the end", 64
+    ),
+    "session_minutes": Key("number", "minutes a session may take unless its task says otherwise", 240),
     "reading_list": Key(
         "list",
         "files every baton tells the session to read first, if they exist",

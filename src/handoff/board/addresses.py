@@ -24,7 +24,13 @@ def find(store: Store, *, project: str, name: str) -> Addressed:
     """The one thing of that name, what is live before what has ended; `task:NAME` and the like say which of several."""
     kind, colon, rest = name.partition(":")
     if colon and kind in (TASK, BATCH, FLOW, INCIDENT):
-        return _of_kind(store, kind, project, rest)
+        if kind == TASK:
+            return tasks.find(store, project=project, id=rest)
+        if kind == BATCH:
+            return batches.find(store, project=project, id=rest)
+        if kind == FLOW:
+            return flows.find(store, project=project, id=rest)
+        return incidents.find(store, id=rest)
     found: dict[str, Addressed] = {}
     if any(tasks.of_id(store, project=project, id=name.rpartition("/")[2])):
         try:
@@ -49,13 +55,3 @@ def find(store: Store, *, project: str, name: str) -> Addressed:
         f"There is no task '{name}' in project '{project}', and no batch, flow or incident of that name.",
         "See: handoff task list --all",
     )
-
-
-def _of_kind(store: Store, kind: str, project: str, name: str) -> Addressed:
-    if kind == TASK:
-        return tasks.find(store, project=project, id=name)
-    if kind == BATCH:
-        return batches.find(store, project=project, id=name)
-    if kind == FLOW:
-        return flows.find(store, project=project, id=name)
-    return incidents.find(store, id=name)

@@ -60,9 +60,15 @@ def prune(store: Store, *, before: float, project: str = "", dry_run: bool = Tru
 def _prune_some(store: Store, *, before: float, project: str) -> list[Task]:
     with store.transaction() as transaction:
         found = fetch_all(transaction, Task, "list_prunable", before=before, project=project, limit=_STEP)
+        forget(transaction, found)
+    return found
+
+
+def forget(store: Store, found: Sequence[Task]) -> None:
+    """Ended tasks go, with what hangs on them; the journal keeps its lines."""
+    with store.transaction() as transaction:
         for query in ("prune_needs", "prune_requirements", "prune_gates", "prune_task") if found else ():
             transaction.execute_many(query, [{"key": task.key} for task in found])
-    return found
 
 
 def _sweep(store: Store, query: str, *, before: float, project: str) -> int:

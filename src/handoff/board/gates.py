@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OPEN, APPROVED, REJECTED = "open", "approved", "rejected"
 YES, NO = "yes", "no"
+SAID_NO = "rejected: "
+"""How the reason of a task begins to which a person said no."""
 TIME_IS_UP = "the time limit"
 LIMIT = 1000
 
@@ -68,11 +70,16 @@ class Gate(Record):
         """What can be typed after `handoff` as it is: the likeliest answer, or a look at the question."""
         return f"answer {name}" if self.open_ended and not self.offered else self.commands(name)[0]
 
-    def commands(self, name: str) -> list[str]:
-        """What answers it, the likeliest first."""
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What answers it as one types it, the likeliest first."""
         free = "'yes AMOUNT'" if self.cap else "'YOUR ANSWER'"
-        words = [*map(quoted, self.offered), *((free,) if self.open_ended else ())]
-        return [f"answer {name} {word}" for word in (words if self.offered else [*words, "yes", "no WHY"])]
+        words = (*map(quoted, self.offered), *((free,) if self.open_ended else ()))
+        return words if self.offered else (*words, "yes", "no WHY")
+
+    def commands(self, name: str) -> list[str]:
+        """The commands that answer it."""
+        return [f"answer {name} {word}" for word in self.answers]
 
     def shown(self) -> dict[str, Any]:
         """The gate as a list shows it: without its code."""
@@ -170,7 +177,7 @@ def reject(store: Store, *, key: int, reason: str, answered_by: str = "") -> out
         raise UserError("Say why it is rejected: the next session reads it.")
     with store.transaction() as transaction:
         _answer(transaction, key, state=REJECTED, answered_by=answered_by, reason=reason)
-        return outcomes.block(transaction, key=key, reason=f"rejected: {reason.strip()}", session=answered_by)
+        return outcomes.block(transaction, key=key, reason=f"{SAID_NO}{reason.strip()}", session=answered_by)
 
 
 def by_code(store: Store, *, code: str) -> Gate | None:

@@ -48,6 +48,8 @@ class Baseline(Record):
     flaky: frozenset[str] = frozenset()
     flaws: frozenset[str] = frozenset()
     """What was not as it must be about the runs already, by suite."""
+    held: frozenset[str] = frozenset()
+    """How many assertions hold in each test that passes, where several runs said the same: `NUMBER ID`."""
 
     @property
     def known(self) -> frozenset[str]:
@@ -69,6 +71,8 @@ class Judgement(Record):
     ok: bool
     findings: tuple[Finding, ...] = ()
     new: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    """How many questions the tests were asked of how many, and the seeds of what was drawn."""
 
     @property
     def faults(self) -> tuple[Finding, ...]:

@@ -24,8 +24,10 @@ from handoff.checks.findings import (
     no_result,
     run_faults,
 )
+from handoff.checks.probes import find_fewer, held_by_test
 from handoff.checks.readers.reasons import printed_reason
 from handoff.checks.results import ASSERTION, COLLECTION, MISSING, OTHER, PASSED, RAISED, SKIPPED, SYNTAX, TIMEOUT
+from handoff.checks.support import documents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,11 +59,12 @@ def baseline(runs: Sequence[Sequence[Report]]) -> tuple[Baseline, tuple[Finding,
     flaky = {name for name, states in seen.items() if len(states) > 1}
     steady = {name: next(iter(states)) for name, states in seen.items() if name not in flaky}
     found = Baseline(
-        frozenset(name for name, state in steady.items() if state == PASSED),
-        frozenset(name for name, state in steady.items() if state == "bad"),
-        frozenset(name for name, state in steady.items() if state == SKIPPED),
-        frozenset(flaky),
-        flaws_of(report for reports in runs for report in reports),
+        passing=frozenset(name for name, state in steady.items() if state == PASSED),
+        failing=frozenset(name for name, state in steady.items() if state == "bad"),
+        skipped=frozenset(name for name, state in steady.items() if state == SKIPPED),
+        flaky=frozenset(flaky),
+        flaws=flaws_of(report for reports in runs for report in reports),
+        held=_steady([held_by_test(reports) for reports in runs]) if len(runs) > 1 else frozenset(),
     )
     findings = [no_result(report) for reports in runs[-1:] for report in reports if report.trouble]
     if found.failing:
@@ -77,8 +80,11 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     """All known tests pass and exactly one new test fails, because of an assertion or a missing symbol."""
     cases = {case.id: case for case in _cases(reports)}
     findings = run_faults(known, [report for report in reports if not report.fails_as_one])
-    findings += _foreign_files(changes)
-    findings += [_weak(one) for one in read_red(_texts(changes), missing_names(_messages(cases.values())))]
+    other = tuple(change.path for change in changes if not change.is_test)
+    findings += [named_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
+    sealed = any(report.sealed for report in reports)
+    missing = missing_names(_messages(cases.values()))
+    findings += [_weak(one) for one in read_red(_texts(changes), missing, asked_later=sealed)]
     unloaded = {case.file: case for case in cases.values() if not case.name and case.bad}
     fresh = [case for case in cases.values() if case.id not in known.known and case.name]
     written = _written_tests(changes)
@@ -91,6 +97,10 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     findings += _idle(new_unloaded, changes)
     findings += _rest(known, cases, waived=_waived(known, new_unloaded, cases), code=UNRELATED_BROKEN)
     findings += _reasons(case for case in fresh if case.bad)
+    if any(
+        change.before is not None or not change.path.endswith(".py") or "conftest" in change.path for change in changes
+    ):
+        findings += _fewer(known, reports, changes)
     at_once = tuple(name for name in _plain(case for case in fresh if case.status == PASSED) if name not in failing)
     one_written = sum(len(names) for names in written.values()) == 1  # a table of cases is one test in the text
     if at_once and not (failing and one_written):
@@ -102,7 +112,7 @@ def red(known: Baseline, reports: Sequence[Report], *, changes: Sequence[FileCha
     findings, failing = findings + told, failing + unnamed
     new = failing + tuple(name for name in hidden if name not in failing)
     if len(new) > 1 and not one_written:
-        findings.append(named_finding(SEVERAL_NEW, "are new and fail; one test at a time was asked for", new))
+        findings.append(named_finding(SEVERAL_NEW, "are new and fail; this phase wants one test at a time", new))
     if (
         not new
         and not at_once
@@ -127,7 +137,7 @@ def green(
         findings.append(Finding(NOTHING_CHANGED, "No file was changed."))
     findings += _new_ran(cases, seen_by_name(reports, new))
     findings += _rest(known, cases, waived=frozenset(), code=BROKEN)
-    findings += _others(known, cases, new)
+    findings += [*_others(known, cases, new), *_fewer(known, reports, changes)]
     return _judged(findings, known, cases, tuple(new))
 
 
@@ -137,9 +147,13 @@ def refactor(known: Baseline, reports: Sequence[Report], *, changes: Sequence[Fi
     findings = run_faults(known, reports)
     findings += [_weak(one) for one in find_weakened(_texts(changes))]
     passed = (case.id for case in cases.values() if case.status == PASSED)
-    waived = _moved(known, cases) | renamed_ids(_texts(changes), known.passing - set(cases), passed)
+    waived = (
+        _moved(known, cases)
+        | _renamed_doctests(known, cases, changes)
+        | renamed_ids(_texts(changes), known.passing - set(cases), passed)
+    )
     findings += _rest(known, cases, waived=waived, code=BROKEN)
-    findings += _others(known, cases, ())
+    findings += [*_others(known, cases, ()), *_fewer(known, reports, changes)]
     return _judged(findings, known, cases, ())
 
 
@@ -148,7 +162,30 @@ def after(known: Baseline, reports: Sequence[Report]) -> Baseline:
     cases = {case.id: case for case in _cases(reports)}
     passing = frozenset(name for name, case in cases.items() if case.status == PASSED and name not in known.flaky)
     skipped = frozenset(name for name, case in cases.items() if case.status == SKIPPED and name not in known.flaky)
-    return Baseline(passing, known.failing - passing - skipped, skipped, known.flaky, known.flaws | flaws_of(reports))
+    held = _steady([{name: held_by_test(reports).get(name, number) for name, number in held_before(known).items()}])
+    failing, flaws = known.failing - passing - skipped, known.flaws | flaws_of(reports)
+    return known._replace(passing=passing, failing=failing, skipped=skipped, flaws=flaws, held=held)
+
+
+def _steady(runs: Sequence[Mapping[str, int]]) -> frozenset[str]:
+    """The tests in which every run saw the same number of assertions hold."""
+    first, *rest = runs
+    return frozenset(
+        f"{number} {name}" for name, number in first.items() if number and all(one.get(name) == number for one in rest)
+    )
+
+
+def held_before(known: Baseline) -> dict[str, int]:
+    """How many assertions held in each test, as far as that is known."""
+    found = (one.partition(" ") for one in known.held)
+    return {name: int(number) for number, _, name in found}
+
+
+def _fewer(known: Baseline, reports: Sequence[Report], changes: Sequence[FileChange]) -> list[Finding]:
+    """Old tests in files nobody touched that assert less than they did."""
+    touched = tuple(f":{change.path}::" for change in changes if change.is_test)
+    before = {name: held for name, held in held_before(known).items() if not any(mark in name for mark in touched)}
+    return find_fewer(before, held_by_test(reports))
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -236,16 +273,36 @@ def _moved(known: Baseline, cases: Mapping[str, Case]) -> frozenset[str]:
     there: dict[str, int] = {}
     for case in cases.values():
         if case.id not in known.known and case.status == PASSED:
-            last = case.id.rpartition("::")[2]
+            last = _own_name(case.id)
             there[last] = there.get(last, 0) + 1
     tables = {case.plain for case in cases.values() if case.id != case.plain and case.status == PASSED}
     moved = {name for name in known.passing - set(cases) if name in tables}
     for name in sorted(known.passing - set(cases) - moved):
-        last = name.rpartition("::")[2]
+        last = _own_name(name)
         if there.get(last, 0) > 0:
             there[last] -= 1
             moved.add(name)
     return frozenset(moved)
+
+
+def _own_name(name: str) -> str:
+    """The last part of a test's id; a doctest has its module before its function."""
+    last, mark, row = name.rpartition("::")[2].partition("[")
+    return last.rpartition(".")[2] + mark + row
+
+
+def _renamed_doctests(known: Baseline, cases: Mapping[str, Case], changes: Sequence[FileChange]) -> frozenset[str]:
+    """Doctests that did not run under their old id while the same words pass under another function's name."""
+    passed = {_own_name(case.id) for case in cases.values() if case.id not in known.known and case.status == PASSED}
+    code = [one for one in changes if not one.is_test and one.path.endswith(".py")]
+    new = [(name, said) for one in code for name, said in documents_of(one.after or "").items() if name in passed]
+    old = {name: said for one in code for name, said in documents_of(one.before or "").items()}
+    gone = {name: _own_name(name) for name in known.passing - set(cases)}
+    return frozenset(
+        name
+        for name, own in gone.items()
+        if own in old and any(said.replace(other, own) == old[own] for other, said in new)
+    )
 
 
 def _rest(known: Baseline, cases: Mapping[str, Case], *, waived: frozenset[str], code: str) -> list[Finding]:
@@ -312,11 +369,6 @@ def _reasons(cases: Iterable[Case]) -> list[Finding]:
     ]
 
 
-def _foreign_files(changes: Sequence[FileChange]) -> list[Finding]:
-    other = tuple(change.path for change in changes if not change.is_test)
-    return [named_finding(NOT_A_TEST, "is not a test; this phase may write tests only", other)] if other else []
-
-
 def _weak(one: Any) -> Finding:
     return Finding(one.code, one.message, (f"{one.path}::{one.test}",), noted=one.noted)
 
@@ -369,7 +421,7 @@ def _why_as_one(report: Report, ids: Sequence[str]) -> list[Finding]:
         words = f"{report.trouble}: the test itself is broken ({reason})."
         return [Finding(WRONG_REASON, words, tuple(ids))]
     if reason == OTHER:
-        words = f"{report.trouble}; why could not be told from what it printed."
+        words = f"{report.trouble}; its output does not say why."
         return [Finding(UNCLEAR, words, tuple(ids), noted=True)]
     return []
 

@@ -20,7 +20,6 @@ ASSERTION, MISSING, RAISED = "assertion", "missing", "raised"
 SYNTAX, COLLECTION, TIMEOUT, OTHER = "syntax", "collection", "timeout", "other"
 REASONS = (ASSERTION, MISSING, RAISED, SYNTAX, COLLECTION, TIMEOUT, OTHER)
 _MESSAGE_CHARS = 2000
-_SEEN_ONCE = ("called", "emptied")  # what a run was told to look at, for whoever asked
 
 
 class Case(Record):
@@ -35,10 +34,6 @@ class Case(Record):
     seconds: float = 0.0
     held: int = 0
     """How many assertions were seen to hold in it; only a sealed run can tell."""
-    called: tuple[str, ...] = ()
-    """Functions of the tree that were entered while it ran, where a run was told to look; each as path and name."""
-    emptied: int = 0
-    """How many functions were emptied before it ran."""
 
     @property
     def bad(self) -> bool:
@@ -104,10 +99,7 @@ class Report(Record):
 
     def record(self) -> dict[str, Any]:
         """The report as plain values, for rows, notes and --json."""
-        cases = [
-            {name: value for name, value in case._asdict().items() if name not in _SEEN_ONCE} for case in self.cases
-        ]
-        lists = {"cases": cases, "flaws": [flaw._asdict() for flaw in self.flaws]}
+        lists = {"cases": [case._asdict() for case in self.cases], "flaws": [flaw._asdict() for flaw in self.flaws]}
         return {**self._asdict(), "tests": list(self.tests), **lists}
 
 

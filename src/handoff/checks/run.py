@@ -28,6 +28,7 @@ MOST_BYTES = 64 * 1024 * 1024
 MOST_CASES = 200_000
 _TAIL_CHARS = 6000
 _VIRTUAL = (".venv", "venv")
+_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0B]?)")
 
 
 class RunFolders(Record):
@@ -81,6 +82,35 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
     return report._replace(cases=_shown(cases, folders), trouble=_reject(suite, report.code, cases))
 
 
+def run_as_person(
+    words: Sequence[str], *, folders: RunFolders, folder: str, environment: Mapping[str, str], timeout: float
+) -> tuple[int, str]:
+    """A command on a terminal, with exactly this environment: the exit code and what it showed, without colours."""
+    line = f'cd {shlex.quote(folder)} || exit 1\nstty rows 50 cols 240 2>/dev/null\nexec env -i "$@"'
+    argv: Sequence[str] = [
+        "/bin/sh",
+        "-c",
+        line,
+        "sh",
+        *(f"{key}={value}" for key, value in environment.items()),
+        *words,
+    ]
+    outside: Mapping[str, str] = folders.environment
+    if folders.wrap is not None:
+        argv, outside = folders.wrap(argv, outside)
+    begun = [
+        "/bin/sh",
+        "-c",
+        'place=$(tty) && exec "$@" <"$place"',
+        "sh",
+        *argv,
+    ]  # which makes it the terminal of all below
+    done = run_limited(
+        begun, environment=outside, cwd=folder, timeout=timeout, most=MOST_BYTES, terminal=True
+    ).completed
+    return done.code, _COLOURS.sub("", done.out.decode("utf-8", "replace")).replace("\r", "")
+
+
 class _Start(Record):
     """How the launcher is started: with which Python, words for the runner, environment."""
 
@@ -90,14 +120,18 @@ class _Start(Record):
     runner: str = "pytest"
 
 
+def python_words(suite: Suite, folders: RunFolders) -> tuple[str, list[str], str] | None:
+    """Python, words and runner of a suite of pytest or unittest as a person starts it; None for any other."""
+    folder = os.path.join(folders.top, suite.folder) if suite.folder else folders.top
+    start = _sealed_start(suite, folders, {"{folder}": folder, "{python}": _python(suite, folders)}, {})
+    return None if start is None else (start.python, start.words, start.runner)
+
+
 def _sealed_start(
     suite: Suite, folders: RunFolders, named: Mapping[str, str], environment: dict[str, str]
 ) -> _Start | None:
     """How our launcher runs this suite; None where it cannot."""
     python = named["{python}"]
-    if suite.plain:
-        quiet = {key: value for key, value in environment.items() if not key.startswith(("PYTEST_", "PYTHON"))}
-        return _Start(python, [], quiet)
     if suite.command == UNITTEST:
         return _Start(python, [], environment, "unittest")
     words = sealed.runner_words(suite)
@@ -149,9 +183,10 @@ def _run_sealed(suite: Suite, report: Report, folders: RunFolders, folder: str, 
         scratch=folders.scratch,
         lender=folders.dependencies,
         owned=folders.owned,
+        is_test=lambda path: folders.is_test(f"{suite.folder}/{path}" if suite.folder else path),
         runner=start.runner,
     )
-    job = sealed.prepare_plain(suite, job) if suite.plain else sealed.looking(suite, job)
+    job = sealed.looking(suite, job)
     argv = [start.python, "-I", "-B", os.path.join(OURS, "launch.py"), sealed.CHANNEL]
     report, output, said = _run(argv, report, folders, folder, start.environment, clock, suite, job.line())
     if report.trouble:
@@ -346,6 +381,7 @@ def run_limited(
     cwd: str | None = None,
     stdin: bytes = b"",
     channel: str = "",
+    terminal: bool = False,
 ) -> Limited:
     """Run a program, both streams in one, and stop it when time is up or when it says more than `most` bytes.
 
@@ -356,7 +392,8 @@ def run_limited(
     try:
         words = [str(sink) if channel and word == channel else word for word in argv]
         named = {key: str(sink) if channel and value == channel else value for key, value in environment.items()}
-        child = spawn(words, environment=named, cwd=cwd, talk=True, keep=(sink,) if channel else ())
+        keep = (sink,) if channel else ()
+        child = spawn(words, environment=named, cwd=cwd, talk=not terminal, terminal=terminal, keep=keep)
     except BaseException:
         os.close(source)
         raise
@@ -420,6 +457,8 @@ class _Listener:
                 chunk = os.read(fd, _CHUNK)
             except BlockingIOError:
                 return True
+            except OSError:
+                return False  # a terminal that nobody has open any more
             if not chunk:
                 return False
             self._heard[fd].append(chunk)

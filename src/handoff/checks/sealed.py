@@ -18,7 +18,7 @@ from handoff.checks.readers.reasons import python_reason, script_reason
 from handoff.checks.readers.reports import JEST, last_words, node_cases, pytest_words
 from handoff.checks.results import CUT_SHORT, FORGED, Broken, Case, Flaw, RunOutput
 from handoff.checks.suite import Suite, is_entered, text_of
-from handoff.checks.support import files_below, helper_names
+from handoff.checks.support import helper_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -71,9 +71,9 @@ def _test_folders(top: str) -> Iterator[tuple[str, str, str]]:
             yield "" if inside == "." else inside, match[1] or "", match[2] or ""
 
 
-def random_word(chance: random.SystemRandom) -> str:
+def random_word(chance: random.Random | None = None) -> str:
     """A name nobody can know."""
-    return "".join(chance.choices(_LETTERS, k=9))
+    return "".join((chance or random.SystemRandom()).choices(_LETTERS, k=9))
 
 
 def _canary_text(canary: Canary, chance: random.SystemRandom) -> str:
@@ -146,6 +146,7 @@ def prepare(
     scratch: str,
     lender: str,
     owned: Sequence[str],
+    is_test: Callable[[str], bool],
     runner: str = "pytest",
 ) -> SealedJob:
     """Canaries in their places, a fresh key, and what the launcher has to know."""
@@ -157,7 +158,7 @@ def prepare(
         "words": list(words),
         "owned": list(owned),
         "path": [source, folder] if os.path.isdir(source) else [folder],
-        "support": helper_names(files_below(folder)),
+        "support": helper_names(folder, is_test),
         "cache": os.path.join(scratch, f"cache-{os.urandom(4).hex()}"),
     }
     return SealedJob(os.urandom(32), told, tuple(place_canaries(folder, classes=runner == "unittest")))
@@ -165,15 +166,7 @@ def prepare(
 
 def looking(suite: Suite, job: SealedJob) -> SealedJob:
     """The same job with what is to be looked at inside the runner."""
-    return job._replace(told={**job.told, "inside": [list(one) for one in suite.inside]})
-
-
-def prepare_plain(suite: Suite, job: SealedJob) -> SealedJob:
-    """The same start for functions that are to run without a runner: no canaries, no words."""
-    for canary in job.canaries:
-        os.unlink(os.path.join(str(job.told["path"][-1]), canary.path))
-    told = {**job.told, "runner": "plain", "plain": [list(one) for one in suite.plain], "later": suite.later}
-    return job._replace(told=told, canaries=())
+    return job._replace(told={**job.told, "inside": suite.inside})
 
 
 def open_lines(said: bytes, job: SealedJob, code: int) -> list[dict[str, Any]]:
@@ -204,8 +197,6 @@ class _Seen:
 
     def __init__(self) -> None:
         self.status, self.text, self.raw, self.seconds, self.held = "", "", "", 0.0, 0
-        self.called: tuple[str, ...] = ()
-        self.emptied = 0
 
     def take(self, body: Mapping[str, Any]) -> None:
         self.seconds += float(body["seconds"])
@@ -217,7 +208,6 @@ class _Seen:
             self.status, self.text = status, str(body["text"])
         if when == "call":
             self.raw, self.held = str(body["raw"]), int(body["held"])
-            self.called, self.emptied = tuple(body["called"]), int(body["emptied"])
 
 
 _WEIGHT = {results.PASSED: 0, results.SKIPPED: 1, results.FAILED: 2, results.ERROR: 2}
@@ -269,7 +259,7 @@ def read_sealed(bodies: Iterable[Mapping[str, Any]], job: SealedJob, found: RunO
         reason = python_reason(one.text, loading=False, foreign=found.foreign, is_test=found.tests) if bad else ""
         message = shorten(one.text) if bad else one.text
         case = found.case(found.path(file), inner, one.status, reason, message, one.seconds)
-        cases.append(case._replace(held=one.held, called=one.called, emptied=one.emptied))
+        cases.append(case._replace(held=one.held))
     return [*cases, *opinions], flaws
 
 

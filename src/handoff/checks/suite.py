@@ -19,15 +19,6 @@ _PASSED_BY = frozenset(
 _LARGEST = 512 * 1024
 
 
-class InsideLook(Record):
-    """What a sealed run is to look at: tests of which the entered functions are told, and tests before which functions are emptied."""
-
-    watched: tuple[str, ...] = ()
-    emptied: tuple[str, ...] = ()
-    functions: tuple[tuple[str, str], ...] = ()
-    """Path from the top and qualified name of each function that is to be emptied."""
-
-
 class Suite(Record):
     """One way to run tests. `command` is a line of shell, run in `folder`.
 
@@ -48,14 +39,12 @@ class Suite(Record):
     links: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     timeout: float = 0.0
-    plain: tuple[tuple[str, str, str], ...] = ()
-    """Instead of a command: test functions to be run as plain code, each with its id, its file's text and its name there."""
-    later: bool = False
-    inside: InsideLook = InsideLook()
+    inside: Mapping[str, Any] = {}
+    """What a run is to ask the tests in the place of running them."""
 
     def record(self) -> dict[str, Any]:
         """The suite as plain values, so that a running flow keeps the suites it began with."""
-        kept = {name: value for name, value in self._asdict().items() if name not in ("plain", "later", "inside")}
+        kept = {name: value for name, value in self._asdict().items() if name != "inside"}
         return {**kept, "environment": dict(self.environment)}
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import json
 import os
 import posixpath
 import re
+import sys
+import tomllib
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.checks.suite import Suite, is_entered
+from handoff.checks.findings import Finding, named_finding
+from handoff.checks.suite import Suite, is_entered, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from handoff.checks.findings import FileChange
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-_OUTSIDE = ("subprocess", "os.system", "multiprocessing", "pexpect", "threading", "asyncio.create_subprocess", "runpy")
 
 
 def changed_functions(changes: Iterable[FileChange]) -> list[tuple[str, str]]:
@@ -33,6 +38,11 @@ def changed_functions(changes: Iterable[FileChange]) -> list[tuple[str, str]]:
 def functions_of(text: str) -> dict[str, str]:
     """The functions of a module and of its classes by their names, each with its syntax tree; none inside another function."""
     return {name: ast.dump(function) for name, function in _walk(text, ".")}
+
+
+def documents_of(text: str) -> dict[str, str]:
+    """What functions say of themselves, by the last part of their names."""
+    return {name.rpartition(".")[2]: ast.get_docstring(function) or "" for name, function in _walk(text, ".")}
 
 
 def tests_of(text: str) -> dict[str, str]:
@@ -58,64 +68,6 @@ def _walk(text: str, joiner: str) -> Iterable[tuple[str, _Function]]:
             queue += [(f"{prefix}{node.name}{joiner}", inner) for inner in node.body]
         elif isinstance(node, (ast.If, ast.Try)):
             queue += [(prefix, inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)]
-
-
-def changed_tests(before: str, after: str) -> list[str]:
-    """Names of tests that were there and say something else now."""
-    old = tests_of(before)
-    return [name for name, said in tests_of(after).items() if old.get(name, said) != said]
-
-
-def tests_about(texts: Mapping[str, str], names: Iterable[str], *, most: int) -> list[tuple[str, str]]:
-    """File and name of tests that speak of these functions, at most so many."""
-    wanted = {name.rpartition(".")[2] for name in names}
-    found: list[tuple[str, str]] = []
-    for path, text in texts.items():
-        if not any(name in text for name in wanted):
-            continue
-        for name, function in _tests(text):
-            said = {one.id for one in ast.walk(function) if isinstance(one, ast.Name)}
-            said |= {one.attr for one in ast.walk(function) if isinstance(one, ast.Attribute)}
-            if said & wanted:
-                found.append((path, name))
-                if len(found) == most:
-                    return found
-    return found
-
-
-def uses_nothing_of(text: str, test: str, owned: Iterable[str]) -> bool:
-    """Whether a test speaks of nothing that its file imports from the project, and starts nothing elsewhere."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    if any(word in text for word in _OUTSIDE) or "conftest" in text:
-        return False
-    function = dict(_tests(text)).get(test)
-    if function is None or function.args.args:  # a fixture may bring anything
-        return False
-    mine, names = frozenset(owned), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {(one.asname or one.name).partition(".")[0] for one in node.names if _top(one.name) in mine}
-        elif isinstance(node, ast.ImportFrom) and (node.level or _top(node.module or "") in mine):
-            names |= {one.asname or one.name for one in node.names}
-        elif isinstance(node, (ast.Call)) and "import" in ast.unparse(node.func):
-            return False
-    inside = [one for one in ast.walk(tree) if isinstance(one, _Function)]
-    helpers = {one.name: one for one in inside}
-    said, queue = set[str](), [function]
-    while queue:
-        for one in ast.walk(queue.pop()):
-            if isinstance(one, ast.Name) and one.id not in said:
-                said.add(one.id)
-                if one.id in helpers:
-                    queue.append(helpers[one.id])
-    return not said & names
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]
 
 
 _TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
@@ -148,16 +100,20 @@ def files_below(top: str) -> list[str]:
     return found
 
 
-def helper_names(paths: Iterable[str]) -> list[str]:
-    """Modules beside tests that are none themselves, by every name a test may import them: pytest shall watch their assertions."""
-    listed = [path for path in paths if path.endswith(".py")]
+def helper_names(top: str, is_test: Callable[[str], bool]) -> list[str]:
+    """Modules beside tests, and helpers that only tests use wherever they lie, by every name an import may have for them: pytest shall
+    watch their assertions."""
+    listed = [path for path in files_below(top) if path.endswith(".py")]
     roots = {os.path.dirname(path) for path in listed if _TEST.search(path)} - {""}
     found: set[str] = set()
+    texts = {path: text_of(os.path.join(top, path)) for path in listed}
+    tree = _Tree(texts, lambda path: is_test(path) or bool(_TEST.search(path)))
     for path in listed:
-        at = os.path.dirname(path)
-        if at in roots and not _TEST.search(path) and not path.endswith("__init__.py"):
-            name = os.path.basename(path).removesuffix(".py")
-            found |= {name, f"{at}/{name}".removeprefix("src/").replace("/", ".")}
+        if _TEST.search(path) or path.endswith("__init__.py"):
+            continue
+        if os.path.dirname(path) in roots or ("assert" in texts[path] and tree.is_helper(path)):
+            parts = path.removesuffix(".py").removeprefix("src/").split("/")
+            found |= {".".join(parts[at:]) for at in range(len(parts))}
     return sorted(found)
 
 
@@ -312,3 +268,208 @@ def find_support(texts: Mapping[str, str], touched: Iterable[str], is_test: Call
         ):
             golden.add(path)
     return TestSupport(frozenset(helpers), frozenset(golden))
+
+
+# --- What may not lie beside tests: things that load by themselves, names that stand in for others, code that knows the tests
+
+PLANTED, SHADOWS, LINK, SETTINGS, KNOWS = (
+    "runner-planted",
+    "name-shadows",
+    "link-in-tree",
+    "settings-changed",
+    "code-knows-tests",
+)
+_SELF_LOADING = re.compile(
+    r"(?:^|/)(?:[^/]+\.(?:dist-info|egg-info)/|[^/]+\.(?:pth|egg-link)$|(?:site|user)customize\.py$)"
+)
+_RUNNERS = frozenset(
+    "pytest _pytest pluggy iniconfig packaging pygments exceptiongroup tomli colorama coverage pytest_cov xdist execnet".split()
+)
+_KNOWING = frozenset(
+    "pytest _pytest PYTEST_CURRENT_TEST PYTEST_VERSION _getframe f_back get_objects _exit execv execve execvp settrace setprofile".split()
+)
+# The files pytest 9 reads, each by its own rule; of those without a section the fact that they are there counts.
+_TOML = ("pyproject.toml", "pytest.toml", ".pytest.toml")
+_INI = {
+    "pytest.ini": None,
+    ".pytest.ini": None,
+    "tox.ini": ("pytest",),
+    "setup.cfg": ("tool:pytest", "options.entry_points"),
+}
+_MODULE = re.compile(r"^(?P<folder>.*/)?(?P<name>[^\W\d]\w*)(?:\.pyc?|(?:\.[\w-]+)?\.(?:so|pyd))$")
+_PACKAGE_KEYS = ("scripts", "jest", "mocha", "nyc", "c8", "ava", "vitest")
+
+
+def find_injected(
+    changes: Iterable[FileChange], links: Iterable[str], before: Iterable[str], paths: Iterable[str] = ()
+) -> list[Finding]:
+    """Files that load by themselves or that nobody can read, links, and new names that something else has already."""
+    listed, known = list(changes), set(before)
+    new = [change.path for change in listed if change.path not in known and "__pycache__/" not in change.path]
+    loading = [path for path in new if _SELF_LOADING.search(path)]
+    findings = [named_finding(PLANTED, "is loaded by Python or its test runner by itself", loading)] if loading else []
+    compiled = [path for path in new if path.endswith((".pyc", ".pyo"))]
+    if compiled:
+        findings.append(named_finding(PLANTED, "is bytecode, and nobody can read what it does", compiled))
+    linked = [path for path in links if path not in known]
+    if linked:
+        findings.append(named_finding(LINK, "is a link, and what lies behind it is not judged", linked))
+    gone = {change.path for change in listed if change.after is None and change.before is not None}
+    shadows = _shadows(new, known - gone, known, paths)
+    if shadows:
+        findings.append(
+            named_finding(SHADOWS, "has the name of something that exists already and would stand in for it", shadows)
+        )
+    return findings
+
+
+def _shadows(new: Iterable[str], kept: set[str], known: set[str], paths: Iterable[str]) -> list[str]:
+    """New modules whose name an import finds in a second place, over every folder that imports begin in and every ending."""
+    fresh = {path: place for path in new if (place := _import_name(path)) is not None}
+    there = {path: place for path in kept if (place := _import_name(path)) is not None}
+    roots = {"", "src", *paths, *_test_roots([*there, *fresh])}
+    inside = set(there.values())
+    tops = {name for folder, name in inside if folder in roots}
+    before = {place for path in known if (place := _import_name(path)) is not None}
+    found = []
+    for path, (folder, name) in fresh.items():
+        twice = (folder, name) in inside
+        taken = folder in roots and (name in tops or ((folder, name) not in before and _is_taken(name)))
+        if twice or taken:
+            found.append(path)
+    return found
+
+
+def _import_name(path: str) -> tuple[str, str] | None:
+    """The folder in which an import finds a file, and the name by which it does."""
+    match = _MODULE.match(path)
+    if match is None or "__pycache__/" in path:
+        return None
+    folder, name = (match["folder"] or "").rstrip("/"), match["name"]
+    if name == "__init__":
+        folder, _, name = folder.rpartition("/")
+    return None if not name or name == "conftest" else (folder, name)
+
+
+def _test_roots(paths: Iterable[str]) -> set[str]:
+    """The folders pytest puts onto the path: of each test the nearest one above that is no package."""
+    packages = {os.path.dirname(path) for path in paths if os.path.basename(path).startswith("__init__.")}
+    found = set()
+    for path in paths:
+        if _TEST.search(path):
+            folder = os.path.dirname(path)
+            while folder in packages and folder:
+                folder = os.path.dirname(folder)
+            found.add(folder)
+    return found
+
+
+def _is_taken(name: str) -> bool:
+    return (name in sys.stdlib_module_names and name not in ("test", "this")) or name in _RUNNERS
+
+
+def python_paths(read: Callable[[str], str | None]) -> tuple[str, ...]:
+    """The folders that pytest's settings put onto the path."""
+    found: list[str] = []
+    for name in (*_TOML, *_INI):
+        for table in _tables(_settings(name, read(name))):
+            value = table.get("pythonpath", ())
+            found += value.split() if isinstance(value, str) else [str(one) for one in value]
+    return tuple("" if one == "." else posixpath.normpath(one) for one in found)
+
+
+def _tables(value: Any) -> Iterable[dict[str, Any]]:
+    """Every table inside parsed settings."""
+    queue = [value]
+    while queue:
+        one = queue.pop()
+        if isinstance(one, dict):
+            yield one
+            queue += one.values()
+        elif isinstance(one, tuple):
+            queue += one
+
+
+def find_settings(changes: Iterable[FileChange]) -> list[Finding]:
+    """Settings of the test runner that are others now."""
+    touched = [
+        change.path
+        for change in changes
+        if _settings(change.path, change.before) != _settings(change.path, change.after)
+    ]
+    words = "holds settings of the test runner, and they are others now"
+    return [named_finding(SETTINGS, words, touched)] if touched else []
+
+
+def _settings(path: str, text: str | None) -> Any:
+    """What in a file the test runner goes by; nothing for any other file, and for one of its own that is not there."""
+    name = path.rpartition("/")[2]
+    if text is None or name not in (*_TOML, *_INI, "package.json"):
+        return None
+    try:
+        return _parsed(name, text)
+    except (tomllib.TOMLDecodeError, configparser.Error, ValueError, AttributeError, RecursionError):
+        return text
+
+
+def _parsed(name: str, text: str) -> Any:
+    if name == "package.json":
+        data = json.loads(text)
+        test = (data.get("scripts") or {}).get("test")
+        return ({key: data.get(key) for key in _PACKAGE_KEYS[1:]}, test)
+    if name in _INI:
+        parser = configparser.RawConfigParser()
+        parser.read_string(text)
+        wanted = _INI[name]
+        found = {one: dict(parser[one]) for one in parser.sections() if wanted is None or one in wanted}
+        return found if wanted is None else found or None
+    data = tomllib.loads(text)
+    if name != "pyproject.toml":
+        return data
+    plugins = data.get("project", {}).get("entry-points", {}).get("pytest11")
+    settings = data.get("tool", {}).get("pytest")
+    return (settings, plugins) if plugins or settings else None
+
+
+def find_knowing(changes: Iterable[FileChange], tests: Iterable[str]) -> list[Finding]:
+    """Words in the product's code that only somebody has who looks at who asks."""
+    files = {path.rpartition("/")[2].removesuffix(".py") for path in tests if path.endswith(".py")}
+    names = frozenset(name for name in files if name.startswith("test_") or name.endswith("_test")) | _KNOWING
+    findings = []
+    for change in changes:
+        if not change.path.endswith(".py") or change.is_test or change.after is None:
+            continue
+        new = (_used(change.after) & names) - _used(change.before or "")
+        if new:
+            words = f"{change.path} speaks of {', '.join(sorted(new))} now: code that knows its tests can answer them alone."
+            findings.append(Finding(KNOWS, words, (change.path,)))
+    return findings
+
+
+def _used(text: str) -> frozenset[str]:
+    """Names, attributes, imports and the words in strings of a Python file; docstrings are for people."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    found: set[str] = set()
+    spoken: set[int] = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
+            spoken.add(id(body[0].value))
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {part for name in node.names for part in name.name.split(".")}
+            found |= set((getattr(node, "module", "") or "").split("."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken:
+            found |= set(re.findall(r"\w+", node.value))
+    return frozenset(found)

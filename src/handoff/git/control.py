@@ -1,4 +1,4 @@
-"""Control files: what git, its hooks and handoff itself obey. They count as the person last wrote or approved them.
+"""Control files (`obeyed`) count as the person last wrote or approved them.
 
 A session lands such a change only where its task names the file, or after a person has seen exactly that change and said yes.
 Where a file decides which of the person's own files reach a clone, its name in a task is not enough: what sessions made of it is
@@ -17,47 +17,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from handoff.base.errors import HandoffError
 from handoff.base.files import locked, make_folder, write_atomic
 from handoff.base.ids import on_one_line
-from handoff.base.settings import PROJECT_FOLDER
+from handoff.git.obeyed import IGNORE, INCLUDE, Named, reader_of, who_obeys
 from handoff.git.ownership.patterns import EXACT, written
-from handoff.git.plumbing import git_failure
-from handoff.git.plumbing.objects import LINK, differences
+from handoff.git.plumbing import git_failure, looks_like_git_folder
+from handoff.git.plumbing.objects import LINK, TREE
 from handoff.git.plumbing.untrusted import distrusting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from handoff.git.plumbing import Source
+    from handoff.git.plumbing.objects import Difference
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
-IGNORE, INCLUDE = ".gitignore", ".worktreeinclude"
-_ANYWHERE = frozenset(
-    f"{IGNORE} {INCLUDE} .gitattributes .gitmodules .lfsconfig .envrc .pre-commit-config.yaml lefthook.yml".split()
-)
-_HOOKS = frozenset((".husky", ".githooks"))
-_DOCUMENTS = frozenset(("features", "current", "trash", "conflict"))
-"""What of `.handoff/` nobody obeys: every session may write it."""
 _CARRYING = frozenset((IGNORE, INCLUDE))
+_OF_REPOSITORY = frozenset(("head", "objects", "refs", "commondir"))
+_UNTRACKED = ("ls-files", "-z", "-o", "--exclude-standard")
 _RECORD = "trust.json"
 _MOST_LINES = 200
 
 
-def is_control(path: str, *, hooks: str = "") -> bool:
-    """Whether somebody obeys the file at `path` of a repository; `hooks` is the folder of the person's own hooks there."""
-    *folders, name = path.casefold().split("/")
-    if name in _ANYWHERE or not _HOOKS.isdisjoint(folders):
-        return True
-    if hooks and path.startswith(f"{hooks}/"):
-        return True
-    return len(folders) > 0 and folders[0] == PROJECT_FOLDER and (*folders, name)[1] not in _DOCUMENTS
-
-
 class ControlChange(NamedTuple):
-    """What becomes of one control file; None where there is none."""
+    """What becomes of one control file, or of the part of it that is obeyed; None where there is none."""
 
     path: str
     mode: str
     before: bytes | None
     after: bytes | None
+    who: str = "git"
+    """Who obeys it, in words."""
 
     @property
     def mark(self) -> str:
@@ -73,10 +61,47 @@ class ControlChange(NamedTuple):
             yield f"{on_one_line(self.path)} becomes a link"
 
 
-def changes(store: SnapshotRepo, old: str, new: str, *, hooks: str = "") -> list[ControlChange]:
-    """The control files that differ between two commits."""
-    found = [one for one in differences(store, old, new) if is_control(one.path, hooks=hooks)]
-    return [ControlChange(one.path, one.mode, _blob(store, one.old), _blob(store, one.sha)) for one in found]
+def repositories(store: SnapshotRepo, commit: str, paths: Iterable[str]) -> list[str]:
+    """The folders around these paths that git takes for a repository, under whatever name, as the commit has them."""
+    folders = set()
+    for path in paths:
+        parts = path.split("/")
+        folders |= {"/".join(parts[:at]) for at, part in enumerate(parts) if part.casefold() in _OF_REPOSITORY}
+    inside = {folder: os.fsencode(f"{folder}/HEAD") for folder in sorted(folders - {""})}
+    if not inside:
+        return []
+    tree, found = store.load(commit, inside.values()), []
+    for folder in inside:
+        entry = store.look_up(tree, os.fsencode(folder))
+        names = store.tree(entry.sha) if entry is not None and entry.mode == TREE else ()
+        if looks_like_git_folder([os.fsdecode(name).casefold() for name in names]):
+            found.append(folder)
+    return found
+
+
+def changes(
+    store: SnapshotRepo,
+    differing: Sequence[Difference],
+    *,
+    named: Named,
+    rules: Callable[[str], list[str]] | None = None,
+) -> list[ControlChange]:
+    """The control files among what differs between two commits, and those of which the obeyed part does."""
+    found = []
+    for one in differing:
+        who, part = who_obeys(one.path, named), None
+        if not who and (reader := reader_of(one.path, named, rules)):
+            who, part = reader
+        if not who:
+            continue
+        before, after = (_blob(store, sha) for sha in (one.old, one.sha))
+        if part is not None and one.mode != LINK:
+            texts = (None if data is None else data.decode("utf-8", "replace") for data in (before, after))
+            before, after = (part(text).encode() if text else None for text in texts)
+            if (before or b"") == (after or b""):
+                continue
+        found.append(ControlChange(one.path, one.mode, before, after, who))
+    return found
 
 
 def _blob(store: SnapshotRepo, sha: str) -> bytes | None:
@@ -178,12 +203,14 @@ def _file(top: str, path: str) -> bytes | None:
         return file.read()
 
 
-def kept_back(store: SnapshotRepo, source: Source, trust: Trust) -> list[str]:
-    """Files of the person's that git does not track and their own rules ignore, whatever the rules of sessions say today."""
+def kept_back(store: SnapshotRepo, source: Source, trust: Trust, *, tracked: bool = False) -> list[str]:
+    """Files that git does not track and the person's own rules ignore, whatever the rules of sessions say today; if so, all it does not track."""
     theirs = {path: data for path, data in trust.differing(source.top).items() if os.path.basename(path) == IGNORE}
-    if not theirs:
+    if not (theirs or tracked):
         return []
-    untracked = store.look(source, "ls-files", "-z", "-o", "--exclude-standard").out.split(b"\0")
+    untracked = [name for name in store.look(source, *_UNTRACKED).out.split(b"\0") if name]
+    if tracked:
+        return [os.fsdecode(name) for name in untracked]
     listed = os.fsdecode(store.look(source, "ls-files", "-z", "-c", "-o").out).split("\0")
     rules: Mapping[str, bytes | None] = {
         **{path: _file(source.top, path) for path in listed if os.path.basename(path) == IGNORE},
@@ -195,7 +222,7 @@ def kept_back(store: SnapshotRepo, source: Source, trust: Trust) -> list[str]:
                 make_folder(os.path.dirname(os.path.join(top, path)))
                 write_atomic(os.path.join(top, path), data, sync=False)
         asked = distrusting(source.folder, store.environment, top)
-        names = b"".join(b"./" + name + b"\0" for name in untracked if name)  # a name may begin like a word of git's
+        names = b"".join(b"./" + name + b"\0" for name in untracked)  # a name may begin like a word of git's
         answer = asked.git("check-ignore", "--no-index", "-z", "--stdin", stdin=names, GIT_LITERAL_PATHSPECS="0")
     if answer.code not in (0, 1):  # 1 is none of them
         raise git_failure(

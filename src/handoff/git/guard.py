@@ -163,13 +163,9 @@ def _keep(source: str, target: str) -> None:
     """
     if os.path.islink(source):
         os.symlink(os.path.join(os.path.dirname(source), os.readlink(source)), target)
-        _note_link(target, os.readlink(source))
+        write_atomic(target + ".link", os.fsencode(os.readlink(source)))
     else:
         os.link(source, target)
-
-
-def _note_link(target: str, text: str) -> None:
-    write_atomic(target + ".link", os.fsencode(text))
 
 
 def _redirect(repo: Repository, chosen: str) -> list[str]:
@@ -216,7 +212,8 @@ def uninstall(repo: Repository) -> list[str]:
         else:
             repo.ask("config", "--local", "--unset", _SETTING)
         repo.git("config", "--local", "--unset", _SAVED)
-        _drop_empty_section(repo)
+        if not repo.git("config", "--local", "--get-regexp", r"^handoff\.").out:
+            repo.git("config", "--local", "--remove-section", "handoff")
         for name in os.listdir(_ours(repo)):
             os.unlink(os.path.join(_ours(repo), name))
         os.rmdir(_ours(repo))
@@ -227,11 +224,6 @@ def uninstall(repo: Repository) -> list[str]:
     if os.path.isdir(chain) and not os.listdir(chain):
         os.rmdir(chain)
     return changed
-
-
-def _drop_empty_section(repo: Repository) -> None:
-    if not repo.git("config", "--local", "--get-regexp", r"^handoff\.").out:
-        repo.git("config", "--local", "--remove-section", "handoff")
 
 
 def _take_out(folder: str, name: str) -> bool:

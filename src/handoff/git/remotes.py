@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import Away, Conflict, Refused, UserError
-from handoff.base.files import make_folder
+from handoff.base.files import make_folder, remove_tree
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import QUIET, Git
-from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,6 @@ from binascii import Error
 from urllib.parse import urlsplit
 
 from handoff.base.errors import ConfigError
-from handoff.base.markdown import quoted
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ class NotifiedEvent(Record):
     body: dict[str, Any]
     code: str = ""
     link: str = ""
+    answers: tuple[str, ...] = ()
+    """What may be typed as the answer to a gate."""
 
 
 def class_of(kind: str, body: dict[str, Any]) -> str:
@@ -100,11 +101,9 @@ def text(event: NotifiedEvent, *, program: str) -> str:
             lines.append(value.strip()[:_LONGEST])
     if event.kind in ("gate.opened", "gate.delayed") and event.task:
         where = f" --project {event.project}"
-        choices = event.body.get("choices")
-        words = ["yes", "no WHY"] if choices is None else [*map(quoted, choices), "'YOUR ANSWER'"]
-        lines.append(" | ".join(f"{program} answer {event.task} {word}{where}" for word in words))
+        lines.append(" | ".join(f"{program} answer {event.task} {word}{where}" for word in event.answers))
         if event.code:
-            lines.append(f"Once, from anywhere: {program} answer {event.code} {'|'.join(words)}")
+            lines.append(f"Once, from anywhere: {program} answer {event.code} {'|'.join(event.answers)}")
         if event.link:
             lines.append(f"Or in a browser: {event.link}")
     elif event.word == "blocked" and event.task:

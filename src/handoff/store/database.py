@@ -256,11 +256,16 @@ class TransactionBlock:
         begun: Transaction = self._database.begin(write=self._write, scopes=self._scopes)
         return begun
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if kind is None:
             self._database.commit()
-        else:
-            self._database.rollback()
+            return
+        self._database.rollback()
+        explain = getattr(
+            self._database, "explained", None
+        )  # rows are read after their query was run: a damaged page is met late
+        if error is not None and explain is not None and (explained := explain(error)) is not error:
+            raise explained from error
 
 
 def busy_conflict(place: str) -> Conflict:

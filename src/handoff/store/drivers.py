@@ -21,6 +21,11 @@ def database_url(settings: Settings) -> str:
     return settings.get("HANDOFF_DATABASE_URL") or _SQLITE_PREFIX + os.path.join(settings.home, "handoff.db")
 
 
+def file_of(url: str) -> str:
+    """The file that a URL of SQLite names; nothing for another."""
+    return url.removeprefix(_SQLITE_PREFIX) if url.startswith(_SQLITE_PREFIX) else ""
+
+
 def open_database(url: str, *, clock: Clock) -> Database:
     """Open what the URL names, create or migrate it where needed."""
     if url.startswith(_SQLITE_PREFIX) and len(url) > len(_SQLITE_PREFIX):

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 
 from handoff.base.errors import UserError
-from handoff.base.files import names_in
+from handoff.base.files import locked, names_in, sync_folder
 
 _SHOWN = 3
 
 
-def backups(place: str) -> list[str]:
-    """The backups of a database file, newest first."""
+DAILY = "daily-"
+_BESIDE = ("", "-wal", "-shm", "-journal")
+
+
+def backups(place: str, kind: str = "") -> list[str]:
+    """The backups of a database file, or those of one kind, newest first."""
     folder, name = os.path.split(place)
-    found = [os.path.join(folder, one) for one in names_in(folder) if one.startswith(f"{name}.backup-")]
+    found = [os.path.join(folder, one) for one in names_in(folder) if one.startswith(f"{name}.backup-{kind}")]
     whole = [one for one in found if not one.endswith(".tmp") and os.path.getsize(one)]
     return sorted(whole, key=os.path.getmtime, reverse=True)
+
+
+def restore(place: str, moment: str) -> tuple[str, str]:
+    """Put the newest backup in the place of a database file; which it was, and where the old file lies now."""
+    there = backups(place)
+    if not there:
+        raise UserError(f"There is no backup beside {place}.", way_back(place))
+    aside = f"{place}.damaged-{moment}"
+    temp = f"{place}.{os.getpid()}.restored"
+    shutil.copyfile(there[0], temp)
+    os.chmod(temp, 0o600)
+    with locked(f"{place}.lock", what="the database"):
+        for end in _BESIDE:  # a log of the old file would be read into the new one
+            if os.path.lexists(place + end):
+                os.rename(place + end, aside + end)
+        os.rename(temp, place)
+    sync_folder(os.path.dirname(place) or ".")
+    return there[0], aside
 
 
 def documents(place: str) -> list[str]:
@@ -33,7 +56,7 @@ def way_back(place: str) -> str:
     """What to do about a database that cannot be used, naming only what is there."""
     there = backups(place)
     if there:
-        return f"Put the newest backup in its place: cp {shlex.quote(there[0])} {shlex.quote(place)}"
+        return f"Stop what works with it (handoff work --stop), then put the newest backup, {there[0]}, in its place: handoff database restore"
     home = os.path.dirname(place)
     projects = dict.fromkeys(one.partition("/")[0] for one in documents(place))
     queues = " ".join(shlex.quote(os.path.join(home, one, "queue")) for one in projects)

@@ -79,11 +79,13 @@ SELECT task.key, task.project, task.scope, task.id, task.kind, task.batch, task.
        CASE WHEN task.state <> 'done' THEN ''
             WHEN task.kind = 'entrant' THEN 'done'
             WHEN task.evidence LIKE '%"landing_undone"%' THEN 'undone'
+            WHEN EXISTS (SELECT 1 FROM request WHERE request.task = task.key AND request.ended_at IS NULL) THEN 'requested'
             WHEN task.evidence LIKE '%"landed"%' OR EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
                  WHERE batch.key = task.batch AND joiner.state = 'done' AND joiner.evidence LIKE '%"landed"%') THEN 'landed'
             WHEN EXISTS (SELECT 1 FROM batch JOIN task joiner ON joiner.key = batch.fan_in
                  WHERE batch.key = task.batch AND joiner.evidence LIKE '%"landed"%') THEN 'reopened'
-            WHEN task.evidence LIKE '%"commit"%' OR task.kind = 'phase' THEN 'green'
+            WHEN task.kind = 'phase' THEN 'verified'
+            WHEN task.evidence LIKE '%"commit"%' THEN 'green'
             ELSE 'done' END AS outcome,
        coalesce(expense.money, 0) AS money
 FROM task LEFT JOIN expense ON expense.session = task.held_by
@@ -1319,3 +1321,135 @@ WHERE decision.state = 'open' AND decision.flow IS NULL AND task.state = 'runnin
 -- nobody carries them out any more: their tasks are given to others
 UPDATE decision SET state = 'withdrawn', ended_at = :now WHERE state = 'open' AND flow IS NULL AND EXISTS (
     SELECT 1 FROM task WHERE task.key = decision.task AND task.state = 'running' AND task.lease_until + task.lease_seconds < :lease_now)
+
+-- name: add_schedule
+-- work that recurs
+INSERT INTO schedule (project, name, cron, timezone, body, overlap, keep, state, next_at, made_by, made_at)
+VALUES (:project, :name, :cron, :timezone, :body, :overlap, :keep, :state, :next_at, :by, :now)
+RETURNING *
+
+-- name: get_schedule
+-- one schedule by its name
+SELECT * FROM schedule WHERE project = :project AND name = :name
+
+-- name: list_schedules
+-- schedules by when they are due
+SELECT * FROM schedule WHERE (:project = '' OR project = :project) ORDER BY next_at, key
+
+-- name: list_due_schedules
+-- schedules whose time has come and that nobody prepares
+SELECT * FROM schedule WHERE state = 'on' AND next_at <= :now AND busy_until <= :now AND (:project = '' OR project = :project)
+ORDER BY next_at, key
+
+-- name: prepare_schedule
+-- say that this host prepares what is due
+UPDATE schedule SET busy_until = :until WHERE key = :key AND next_at = :due AND state = 'on' AND busy_until <= :now
+
+-- name: move_schedule
+-- this time is done: only who sees the time that is due moves it on
+UPDATE schedule SET next_at = :next_at, busy_until = 0, trouble = :trouble WHERE key = :key AND next_at = :due AND state = 'on'
+
+-- name: switch_schedule
+-- pause a schedule, or let it go on
+UPDATE schedule SET state = :state, next_at = :next_at, busy_until = 0 WHERE key = :key RETURNING *
+
+-- name: drop_schedule
+-- forget a schedule
+DELETE FROM schedule WHERE key = :key
+
+-- name: add_schedule_run
+-- what was made for a moment
+INSERT INTO schedule_run (schedule, due, kind, work, id, host, at) VALUES (:schedule, :due, :kind, :work, :id, :host, :now)
+
+-- name: list_schedule_runs
+-- what was made of a schedule, newest first, and how it stands
+SELECT schedule_run.*, coalesce(task.ended_at, batch.ended_at, flow.ended_at) AS ended_at,
+       coalesce(task.state, batch.state, flow.state, '') AS state
+FROM schedule_run
+LEFT JOIN task ON schedule_run.kind = 'task' AND task.key = schedule_run.work
+LEFT JOIN batch ON schedule_run.kind = 'batch' AND batch.key = schedule_run.work
+LEFT JOIN flow ON schedule_run.kind = 'flow' AND flow.key = schedule_run.work
+WHERE schedule = :schedule ORDER BY due DESC LIMIT :limit
+
+-- name: drop_schedule_run
+-- forget one time of a schedule
+DELETE FROM schedule_run WHERE schedule = :schedule AND due = :due
+
+-- name: drop_schedule_runs
+-- forget all times of a schedule
+DELETE FROM schedule_run WHERE schedule = :schedule
+
+-- name: get_asked_once
+-- what was answered to a key
+SELECT * FROM asked_once WHERE caller = :caller AND name = :name
+
+-- name: add_asked_once
+-- a key and its answer, unless it is there
+INSERT INTO asked_once (caller, name, hash, answer, at) VALUES (:caller, :name, :hash, :answer, :now)
+ON CONFLICT (caller, name) DO NOTHING
+
+-- name: prune_asked_once
+-- forget keys of long ago
+DELETE FROM asked_once WHERE at < :before
+
+-- name: add_issue
+-- a task was made from an issue; nothing where one lives already
+INSERT INTO issue (task, project, host, folder, number, url, state, at)
+VALUES (:task, :project, :host, :folder, :number, :url, 'open', :now) ON CONFLICT DO NOTHING RETURNING *
+
+-- name: issue_of_task
+-- the issue a task was made from
+SELECT * FROM issue WHERE task = :task
+
+-- name: find_issue
+-- the newest task that was made from an issue
+SELECT * FROM issue WHERE project = :project AND url = :url ORDER BY task DESC LIMIT 1
+
+-- name: list_issues
+-- the issues of a host whose tasks are not over
+SELECT * FROM issue WHERE host = :host AND state = 'open' ORDER BY task
+
+-- name: put_issue
+-- how far we have read it, and whether it is over
+UPDATE issue SET state = :state, seen = :seen WHERE task = :task
+
+-- name: add_request
+-- a branch that asks to be taken in
+INSERT INTO request (project, host, folder, task, branch, base, head, state, body, made_at)
+VALUES (:project, :host, :folder, :task, :branch, :base, :head, :state, :body, :now) RETURNING *
+
+-- name: put_request
+-- a request as it is known now
+UPDATE request SET task = :task, base = :base, head = :head, number = :number, url = :url, state = :state, checks = :checks,
+                   review = :review, body = :body, ended_at = :ended_at
+WHERE key = :key RETURNING *
+
+-- name: get_request
+-- one request
+SELECT * FROM request WHERE key = :key
+
+-- name: drop_request
+-- what could not be opened is no request
+DELETE FROM request WHERE key = :key
+
+-- name: list_live_requests
+-- requests that are not over: of a host, a project, or all
+SELECT * FROM request
+WHERE ended_at IS NULL AND (:host = '' OR host = :host) AND (:project = '' OR project = :project) ORDER BY key
+
+-- name: last_request_of
+-- the newest request that a task mends
+SELECT * FROM request WHERE task = :task ORDER BY key DESC LIMIT 1
+
+-- name: add_remark
+-- what is to be written on a forge, once
+INSERT INTO remark (marker, host, folder, verb, number, thread, text, state, at)
+VALUES (:marker, :host, :folder, :verb, :number, :thread, :text, 'open', :now) ON CONFLICT DO NOTHING
+
+-- name: list_remarks
+-- what is not written yet
+SELECT * FROM remark WHERE host = :host AND state <> 'done' ORDER BY key
+
+-- name: put_remark
+-- tried, or done
+UPDATE remark SET state = :state WHERE marker = :marker

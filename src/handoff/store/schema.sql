@@ -406,6 +406,100 @@ CREATE UNIQUE INDEX decision_live ON decision (task) WHERE ended_at IS NULL;
 CREATE UNIQUE INDEX decision_of_flow ON decision (flow) WHERE ended_at IS NULL;
 CREATE INDEX decision_open ON decision (host, key) WHERE state = 'open';
 
+-- Work that recurs. Whoever moves `next_at` on makes it, in the same transaction; `busy_until` keeps others from preparing the same.
+CREATE TABLE schedule (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL,
+    name TEXT NOT NULL,
+    cron TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    body TEXT NOT NULL,
+    overlap TEXT NOT NULL,
+    keep BIGINT NOT NULL,
+    state TEXT NOT NULL,
+    next_at DOUBLE PRECISION NOT NULL,
+    busy_until DOUBLE PRECISION NOT NULL DEFAULT 0,
+    trouble TEXT NOT NULL DEFAULT '',
+    made_by TEXT NOT NULL,
+    made_at DOUBLE PRECISION NOT NULL
+);
+CREATE UNIQUE INDEX schedule_names ON schedule (project, name);
+CREATE INDEX schedule_due ON schedule (next_at) WHERE state = 'on';
+
+-- What was made of a schedule, and for which moment: once for each.
+CREATE TABLE schedule_run (
+    schedule BIGINT NOT NULL,
+    due DOUBLE PRECISION NOT NULL,
+    kind TEXT NOT NULL,
+    work BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    host TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (schedule, due)
+);
+
+-- What a program asked for under a key of its own, or a forge delivered: the same again is answered with the same.
+CREATE TABLE asked_once (
+    caller TEXT NOT NULL,
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (caller, name)
+);
+
+-- A task that a forge's issue asked for; `seen` are comments that were looked at.
+CREATE TABLE issue (
+    task BIGINT PRIMARY KEY,
+    project TEXT NOT NULL,
+    host TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    url TEXT NOT NULL,
+    state TEXT NOT NULL,
+    seen TEXT NOT NULL DEFAULT '[]',
+    at DOUBLE PRECISION NOT NULL
+);
+CREATE UNIQUE INDEX issue_live ON issue (project, url) WHERE state = 'open';
+
+-- A request to take a branch in, until it is merged or closed; `task` mends it, `body` is what else is known, as JSON.
+CREATE TABLE request (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL,
+    host TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    task BIGINT,
+    branch TEXT NOT NULL,
+    base TEXT NOT NULL,
+    head TEXT NOT NULL,
+    number BIGINT NOT NULL DEFAULT 0,
+    url TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL,
+    checks TEXT NOT NULL DEFAULT '',
+    review TEXT NOT NULL DEFAULT '',
+    body TEXT NOT NULL,
+    made_at DOUBLE PRECISION NOT NULL,
+    ended_at DOUBLE PRECISION
+);
+CREATE UNIQUE INDEX request_live ON request (project, branch) WHERE ended_at IS NULL;
+CREATE INDEX request_of_task ON request (task) WHERE task IS NOT NULL;
+
+-- What we write on a forge, before it is written there: `marker` stands in it, so that it is found and not written twice.
+CREATE TABLE remark (
+    key INTEGER PRIMARY KEY AUTOINCREMENT,
+    marker TEXT NOT NULL,
+    host TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    thread TEXT NOT NULL DEFAULT '',
+    text TEXT NOT NULL,
+    state TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL
+);
+CREATE UNIQUE INDEX remark_marker ON remark (marker);
+CREATE INDEX remark_open ON remark (host, key) WHERE state <> 'done';
+
 -- On Postgres the few tables that change with every claim and sign of life are cleared early, not after a fifth of them is dead.
 /* postgres: ALTER TABLE task SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_analyze_scale_factor = 0.05) */;
 /* postgres: ALTER TABLE session SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500) */;

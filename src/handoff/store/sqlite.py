@@ -6,7 +6,7 @@ import os
 
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, MissingPackage, UserError
-from handoff.base.files import locked, make_folder, sync_folder
+from handoff.base.files import locked, make_folder, remove, sync_folder
 from handoff.base.record import TYPE_CHECKING
 from handoff.store import migrate
 from handoff.store.database import (
@@ -125,7 +125,7 @@ class SqliteDatabase:
         try:
             self._connection = driver.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=True)
         except driver.Error as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
         try:
             self._prepare()
         except BaseException:
@@ -153,11 +153,12 @@ class SqliteDatabase:
             else:  # still a rollback journal, but its file is kept: half the waiting for the disk
                 connection.executescript(_ROLLBACK)
         except driver.Error as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
         connection.row_factory = _as_dict
 
     def _pragma(self, name: str) -> Any:
-        return self._patiently(lambda: self._connection.execute(f"PRAGMA {name}").fetchone()[0])
+        row = self._patiently(lambda: self._connection.execute(f"PRAGMA {name}").fetchone())
+        return next(iter(row.values())) if isinstance(row, dict) else row[0]
 
     def _bring_up_to_date(self) -> None:
         known = os.path.exists(self.place + ".lock")  # a database of ours was made here before
@@ -197,7 +198,7 @@ class SqliteDatabase:
 
     def _back_up(self, version: int) -> None:
         """A copy of the file as it was, made while we hold the write lock, whole or not there at all."""
-        place = f"{self.place}.backup-schema{version}-{stamp(self.clock.now()).replace(':', '')}"
+        place = f"{self.place}.backup-schema{version}-{self._moment()}"
         temp = f"{place}.{os.getpid()}.tmp"
         source, target = driver.connect(self.place, timeout=BUSY_SECONDS), driver.connect(temp)
         try:
@@ -207,6 +208,36 @@ class SqliteDatabase:
             target.close()
         os.rename(temp, place)
         sync_folder(os.path.dirname(place) or ".")
+
+    def _moment(self) -> str:
+        return stamp(self.clock.now()).replace(":", "")
+
+    def examine(self) -> None:
+        """Read every page once, and refuse a file of which some are damaged."""
+        try:
+            said = self._pragma("quick_check(1)")
+        except driver.Error as error:
+            raise self.explained(error) from error
+        if said != "ok":
+            raise self.explained(driver.DatabaseError(f"malformed ({said})"))
+
+    def back_up(self, *, kept: int) -> str:
+        """A copy of all rows as they are now, and no more than so many older ones; the copy's name."""
+        place = f"{self.place}.backup-daily-{self._moment()}"
+        temp = f"{place}.{os.getpid()}.tmp"
+        try:
+            self._patiently(lambda: self._connection.execute("VACUUM INTO ?", (temp,)))
+        except driver.Error as error:
+            remove(temp)
+            raise self.explained(error) from error
+        os.chmod(temp, 0o600)
+        os.rename(temp, place)
+        sync_folder(os.path.dirname(place) or ".")
+        from handoff.store.leftovers import DAILY, backups
+
+        for old in backups(self.place, DAILY)[kept:]:
+            remove(old)
+        return place
 
     # --- transactions -------------------------------------------------------------------------
 
@@ -222,7 +253,7 @@ class SqliteDatabase:
             found = self._patiently(lambda: self._connection.execute("PRAGMA user_version").fetchone())
         except BaseException as error:
             self.rollback()
-            raise self._explained(error) from error
+            raise self.explained(error) from error
         version = found["user_version"] if isinstance(found, dict) else found[0]
         if version != expected:
             self.rollback()
@@ -234,7 +265,7 @@ class SqliteDatabase:
             self._patiently(lambda: self._connection.execute("COMMIT"))
         except driver.Error as error:
             self.rollback()
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     def rollback(self) -> None:
         if self._connection.in_transaction:
@@ -254,7 +285,7 @@ class SqliteDatabase:
         except (OverflowError, UnicodeEncodeError) as error:
             raise unfit(error) from error
         except driver.Error as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
         """SQLite waits by itself; where it gives up early (a recovery, an unlucky reader) we go on waiting."""
@@ -272,13 +303,13 @@ class SqliteDatabase:
                     raise busy_conflict(self.place) from error
                 self.clock.sleep(_PAUSE_SECONDS)
 
-    def _explained(self, error: BaseException) -> BaseException:
-        """SQLite's few words, with the file's name and what to do."""
-        text = str(error)
+    def explained(self, error: BaseException) -> BaseException:
+        """SQLite's few words, with the file's name and what to do; what is not SQLite's stays as it is."""
+        text = str(error) if isinstance(error, driver.Error) else ""
         if "full" in text or "disk I/O" in text:
             return Away(
                 f"Cannot write {self.place}: {text}.",
-                "Free some space on that disk and run the command again. Nothing was changed.",
+                "This step was not written; every step reported before it is done. Free some space on that disk and run the command again.",
             )
         if "readonly" in text or "unable to open" in text:
             return UserError(

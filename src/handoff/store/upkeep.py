@@ -189,6 +189,8 @@ def _advance_numbers(transaction: Transaction) -> None:
         ("gate", "key"),
         ("flow", "key"),
         ("decision", "key"),
+        ("request", "key"),
+        ("remark", "key"),
         ("event", "seq"),
         ("inbox", "key"),
     ):

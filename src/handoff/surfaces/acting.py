@@ -9,18 +9,18 @@ import traceback
 
 from handoff import __version__
 from handoff.base.clock import stamp
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import HandoffError, MissingPackage, UserError
 from handoff.base.files import FULL, failure
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine import acts
 from handoff.engine.app import App
+from handoff.engine.work import acts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from handoff.base.settings import Settings
-    from handoff.engine.acts.act import Act, ActDone
+    from handoff.engine.work.acts.act import Act, ActDone
 
 _SECONDS = 600.0
 """A yes may run a check."""
@@ -92,6 +92,12 @@ def as_error(app: App, error: Exception, words: list[str]) -> HandoffError:
     """What a person reads of an exception nobody expected; a full disk is no fault of ours."""
     if isinstance(error, OSError) and error.errno in FULL:
         return failure(f"Cannot write {error.filename or app.settings.home}", error)
+    if isinstance(error, ImportError) and not (error.name or "").startswith("handoff"):
+        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+        what = (
+            f"This needs the package '{missing}'" if missing else f"A package that this needs cannot be loaded: {error}"
+        )
+        return MissingPackage(f"{what}.")
     path = _report(error, words, home=app.settings.home, now=app.clock.now())
     return Bug(
         f"handoff stumbled over a fault of its own: {type(error).__name__}: {error}",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from handoff.agents.dialects import Reply
-    from handoff.engine.sessions.mailbox import Receipt
+    from handoff.engine.session.mailbox import Receipt
 
 DEADLINE_SECONDS = 45.0
 """Shorter than the 60 s we are configured with: a hook that times out lets the edit through on every client."""
@@ -70,19 +70,19 @@ def main(words: list[str]) -> int:
         raw = loads(text) if text.strip() else {}
         call = understand(dialect, name, raw if isinstance(raw, dict) else {})
         from handoff.engine.app import App
-        from handoff.engine.sessions.hooks import answer
+        from handoff.engine.session.hooks import answer
 
         if call.folder and not ours and os.path.isdir(call.folder):
             os.chdir(call.folder)
         app = App(settings)
         said = answer(app, call)
         if said is None:
-            from handoff.engine.sessions import person_hooks
+            from handoff.engine.work import person_hooks
 
             said = person_hooks.answer(app, call)
         given: list[Receipt] = []
         if waiting or (ours and event in (STOP, COMPACT)):
-            from handoff.engine.sessions import mailbox
+            from handoff.engine.session import mailbox
 
             said, given = mailbox.empty(app, call, said, waiting)
             if ours:
@@ -152,7 +152,7 @@ def _say(said: Reply, home: str, given: list[Receipt]) -> int:
     if given:
         from contextlib import suppress
 
-        from handoff.engine.sessions.mailbox import leave_receipts
+        from handoff.engine.session.mailbox import leave_receipts
 
         with suppress(HandoffError):  # the client has its answer, whatever becomes of the receipt
             leave_receipts(home, given)

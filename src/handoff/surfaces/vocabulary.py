@@ -5,11 +5,11 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from handoff.base.settings import Settings
-    from handoff.board.events.journal import Event, SpokenWords
-    from handoff.engine.features.overview import OverviewItem
+    from handoff.board.events.journal import SpokenWords
+    from handoff.engine.work.overview import OverviewItem
 
 
 class StateLook(Record):
@@ -25,6 +25,7 @@ class StateLook(Record):
 
 
 _SAID = 120
+_FINISHED = ("landed", "green", "verified", "done", "undone")
 LOOKS: dict[str, StateLook] = {
     "waiting": StateLook("waiting", "◌", ".", "dim"),
     "cancelled": StateLook("cancelled", "–", "-", "dim"),
@@ -38,10 +39,13 @@ LOOKS: dict[str, StateLook] = {
     "blocked": StateLook("blocked", "✗", "x", "bad"),
     "done": StateLook("done", "✓", "+", "good"),
     "green": StateLook("green", "✓", "+", "good"),
+    "verified": StateLook("verified", "✓", "+", "good"),
     "landed": StateLook("landed", "✓", "+", "good"),
+    "requested": StateLook("in review", "↗", "^", "good"),
     "undone": StateLook("taken back", "–", "-", "dim"),
     "conflict": StateLook("conflict", "≠", "#", "warn"),
     "incident": StateLook("incident", "!", "!", "bad"),
+    "scheduled": StateLook("scheduled", "◷", "@", "dim"),
 }
 BAR = {"landed": "█#", "green": "▓=", "running": "▒>", "blocked": "×x", "gated": "??", "rest": "·."}
 """The kinds of a bar in their order, each with its cell and the plain one."""
@@ -108,6 +112,14 @@ def fold(items: Sequence[OverviewItem]) -> list[list[OverviewItem]]:
     return list(groups.values())
 
 
+def finished_words(items: Iterable[OverviewItem]) -> str:
+    """What became of what is finished: `2 landed, 14 green`. Green work is on a branch of its own, so nobody counts it as landed."""
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[item.look] = counts.get(item.look, 0) + 1
+    return ", ".join(f"{counts[look]} {LOOKS[look].word}" for look in _FINISHED if look in counts)
+
+
 def bar_counts(parts: dict[str, int]) -> dict[str, int]:
     """States of parts as kinds of a bar; a part is green until its batch lands."""
     kinds = {"done": "green", "running": "running", "blocked": "blocked", "gated": "gated"}
@@ -121,15 +133,6 @@ def bar_counts(parts: dict[str, int]) -> dict[str, int]:
 def matches(item: OverviewItem, words: str) -> bool:
     """Whether a line is meant by words of a filter."""
     return words.lower() in f"{item.address} {item.agent} {item.look} {item.words}".lower()
-
-
-def event_words(event: Event) -> str:
-    """What a line of the journal says besides what happened to whom."""
-    return " ".join(
-        f"{key}={value}"
-        for key, value in event.body.items()
-        if value not in ("", None) and not isinstance(value, dict | list)
-    )
 
 
 def said_line(message: SpokenWords) -> str:

@@ -341,20 +341,20 @@ class _Reading:
                 return "", ""
         for name in told:
             if name not in FACTS:
-                self.fault(at, "told", f"nobody can be told '{name}'.", f"Known: {', '.join(sorted(FACTS))}.")
+                self.fault(at, "told", f"there is no fact '{name}'.", f"Known: {', '.join(sorted(FACTS))}.")
         asked = names(text)
         start = 0 if file else self.first_line_of_prompt(at)
         for name, line in asked.items():
             if name not in told:
                 fix = f'Add it: told = [… "{name}"].' if name in FACTS else f"Known: {', '.join(sorted(FACTS))}."
-                fault = f"the prompt asks for '{{{{{name}}}}}', which this phase is not told."
+                fault = f"the prompt asks for '{{{{{name}}}}}', which is not among the phase's facts."
                 self.wrong(start + line, fault, fix, path=file)
         for name in told:
             if name in FACTS and name not in asked:
                 self.fault(
                     at,
                     "told",
-                    f"told '{name}', but its prompt does not say it.",
+                    f"'{name}' is among the facts, but the prompt does not use it.",
                     f"Put {{{{{name}}}}} into the prompt, or take it out of 'told'.",
                 )
         return text, file

@@ -16,8 +16,8 @@ from handoff.agents.sandbox.landlock import devices
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.proof import sandboxes
-from handoff.engine.workspaces import workspaces
+from handoff.engine.place import workspaces
+from handoff.engine.place.proof import sandboxes
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import absent
 from snapshot_archive import SnapshotArchive
@@ -28,7 +28,7 @@ SECRETS = tuple(
     .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json .local/share/opencode/auth.json .copilot/config.json
     .bash_history .zsh_history .python_history .psql_history .ssh/id .aws/credentials .gnupg/key .netrc .git-credentials .kube/config
     .docker/config.json .config/gh/hosts.yml .pypirc .cache/huggingface/token .fly/config.yml .local/share/keyrings/login.keyring
-    Documents/taxes.txt .env .gradle/gradle.properties work/other/.env""".split()
+    Documents/taxes.txt .env .nvm/.env .pyenv/versions/.env.local .rustup/credentials .local/bin/.npmrc .gradle/gradle.properties work/other/.env""".split()
 )
 TOOLS = ".nvm/versions/node/v22/bin/node .local/bin/tool .rustup/toolchains/x/lib/x .virtualenvs/v/bin/python .fly/bin/fly tools/lib/libx.so".split()
 LOOK = """
@@ -114,7 +114,7 @@ def listening():
     folder = os.path.join(os.environ["HOME"], "shown")
     names = {
         "XDG_RUNTIME_DIR": "run/bus", "TMUX_TMPDIR": "tmux/default", "SSH_AUTH_SOCK": "ssh/agent", "DOCKER_HOST": "docker/docker.sock",
-        "DBUS_SESSION_BUS_ADDRESS": "dbus/session",
+        "DBUS_SESSION_BUS_ADDRESS": "dbus/session", "TMP": "temp/of/mine/socket",
     }  # fmt: skip
     servers = []
     for place in names.values():
@@ -132,6 +132,7 @@ def listening():
             "XDG_RUNTIME_DIR": os.path.dirname(values["XDG_RUNTIME_DIR"]),
             "TMUX_TMPDIR": os.path.dirname(values["TMUX_TMPDIR"]),
             "DOCKER_HOST": f"unix://{values['DOCKER_HOST']}",
+            "TMP": os.path.join(folder, "temp"),
             "DBUS_SESSION_BUS_ADDRESS": f"unix:path={values['DBUS_SESSION_BUS_ADDRESS']},guid=0",
         },
         list(values.values()),
@@ -143,6 +144,7 @@ def listening():
 def test_only_what_is_on_the_list_is_there_of_home_environment_and_sockets(repo, by, listening, monkeypatch):
     home = os.environ["HOME"]
     files = [_put(os.path.join(home, name)) for name in SECRETS]
+    files.append(_put(os.path.join(home, ".local/bin/deploy"), f"#!/bin/sh\nTOKEN=ghp_{'a1B2' * 9} exec deploy\n"))
     tools = [_put(os.path.join(home, name), "a tool\n") for name in TOOLS]
     monkeypatch.setenv("PATH", f"{home}/.fly/bin:{home}/tools/bin:{os.environ['PATH']}")
     os.makedirs(f"{home}/tools/bin")
@@ -164,7 +166,7 @@ def test_only_what_is_on_the_list_is_there_of_home_environment_and_sockets(repo,
     assert found["files"] == []
     assert found["tools"] == tools
     assert found["allowed"] == "allowed\n"
-    assert not found["environment"].keys() & {*addresses, *secret}
+    assert not found["environment"].keys() & ({*addresses, *secret} - {"TMP"})
     assert (found["environment"]["MY_DATABASE"], found["environment"]["PIP_INDEX"]) == ("mine", "plain")
     if by == BUBBLEWRAP:
         assert found["sockets"] == []

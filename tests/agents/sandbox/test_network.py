@@ -17,8 +17,8 @@ from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.base.errors import Refused
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.proof import sandboxes
-from handoff.engine.workspaces import workspaces
+from handoff.engine.place import workspaces
+from handoff.engine.place.proof import sandboxes
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import absent
 from snapshot_archive import SnapshotArchive

@@ -99,7 +99,6 @@ def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-@pytest.mark.timeout(30)
 def test_lines_that_arrive_at_every_step_do_not_hold_it(database, tmp_path):
     """The busiest neighbour there can be: with every step of the count there is a new line to count."""
     _done(database, "old")

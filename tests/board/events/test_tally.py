@@ -8,7 +8,7 @@ from handoff.board import figures, forgetting, gates
 from handoff.board.events import tally
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
-from handoff.surfaces.api import metrics
+from handoff.surfaces.api import routes
 
 WHO = sessions.SessionIdentity(id="one", kind=sessions.AGENT, agent="scripted", host="here", boot="b", labels=())
 
@@ -57,7 +57,7 @@ def test_counts_stay_when_tasks_are_forgotten(database):
 def test_a_histogram_holds_in_each_bucket_those_below(database):
     _work(database)
     found = figures.take(database, project="shop")
-    lines = metrics._histogram(found, tally.TASK_WAIT, "handoff_task_wait_seconds")
+    lines = routes._histogram(found, tally.TASK_WAIT, "handoff_task_wait_seconds")
     assert lines[0] == 'handoff_task_wait_seconds_bucket{project="shop",le="1"} 2'
     assert 'handoff_task_wait_seconds_bucket{project="shop",le="+Inf"} 2' in lines
     assert lines[-1] == 'handoff_task_wait_seconds_count{project="shop"} 2'

@@ -38,7 +38,7 @@ def test_only_a_ready_task_starts():
 
 
 def test_the_picture_in_the_documentation_shows_only_moves_of_the_table():
-    page = os.path.join(ROOT, "docs", "concepts", "board.md")
+    page = os.path.join(ROOT, "ARCHITECTURE.md")
     with open(page, encoding="utf-8") as file:
         moves = re.findall(r"^    (\w+) --> (\w+)", file.read(), re.MULTILINE)
     assert len(moves) > 10

@@ -317,3 +317,20 @@ def test_whatever_stands_in_a_file_it_is_never_weaker_than_itself(name, noise, p
     blank = blank_out(text, language)
     assert len(blank) == len(text)
     assert [at for at, char in enumerate(text) if char == "\n"] == [at for at, char in enumerate(blank) if char == "\n"]
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "const holds = (got) => assert.strictEqual(got, 3);",
+        "const holds = got => {\n  assert.strictEqual(got, 3);\n};",
+        "function holds(got) {\n  assert.strictEqual(got, 3);\n}",
+        "const holds = async function (got) {\n  assert.strictEqual(got, 3);\n};",
+    ],
+)
+def test_an_assertion_that_moves_into_a_helper_of_the_same_script_is_not_lost(helper):
+    before = 'test("a", () => { assert.strictEqual(add(1, 2), 3); });\n'
+    after = f'{helper}\ntest("a", () => {{ holds(add(1, 2)); }});\n'
+    assert find_weakened({"a.test.js": (before, after)}) == ()
+    gone = after.replace("assert.strictEqual(got, 3)", "got")
+    assert [one.code for one in find_weakened({"a.test.js": (before, gone)})] == ["fewer-assertions"]

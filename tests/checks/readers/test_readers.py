@@ -1,6 +1,6 @@
 """Results as frameworks write them. The forms of dotnet, nextest and surefire are written down from their documentation,
 those of jest and mocha from real runs on another machine; pytest, unittest, node, JUnit, cargo, go, rspec and phpunit run
-for real in tests/engine/proof/test_test_runs.py."""
+for real in tests/engine/place/proof/test_test_runs.py."""
 
 from __future__ import annotations
 

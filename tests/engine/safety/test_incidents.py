@@ -13,10 +13,10 @@ import pytest
 from handoff.board.events import incidents as board
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
-from handoff.board.tasks import tasks
+from handoff.board.tasks import outcomes, tasks
+from handoff.engine.place import landing, task_clones, workspaces
 from handoff.engine.safety import detectors, incidents, snapshots
 from handoff.engine.supervisor import watchdog
-from handoff.engine.workspaces import landing, workspaces
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from relay import app, here, manifest
 from snapshot_archive import tree_facts
@@ -132,6 +132,22 @@ def test_a_deleted_branch_comes_back(watched):
     watched.git("branch", "-q", "-D", "topic")
     fix(only("ref-deleted"))
     assert refs(watched) == before
+
+
+def test_the_branch_of_one_that_lost_a_race_may_go_and_that_of_another_task_may_not(watched):
+    own = app()
+    for kind, incident in ((tasks.ENTRANT, False), (tasks.TASK, True)):
+        task = tasks.add(own.database, project="repo", id=f"work-{kind}", brief="Run.", kind=kind)
+        outcomes.cancel(own.database, key=task.key, reason="the race is over")
+        branch = f"handoff/{task_clones.name_of(task)}"
+        watched.git("checkout", "-q", "-b", branch)
+        watched.write("lost.txt", kind)
+        watched.commit(f"lost by {kind}")
+        watched.git("checkout", "-q", "-")
+        look()
+        watched.git("branch", "-q", "-D", branch)
+        assert [one.kind for one in look()] == (["ref-deleted"] if incident else []), kind
+    own.close()
 
 
 def test_a_planted_replacement_of_a_commit_is_noticed_and_taken_away(watched):

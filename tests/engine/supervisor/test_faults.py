@@ -10,8 +10,8 @@ import signal
 import pytest
 
 from handoff.board.sessions import holds
-from handoff.engine.supervisor import process
 from handoff.engine.supervisor.news import News
+from handoff.engine.work import workers
 from relay import manifest
 
 PROJECT = ("--project", "demo")
@@ -161,9 +161,9 @@ def test_a_client_that_cannot_be_started_holds_the_agent_and_costs_no_attempt(fi
     assert (said.startswith("Agent broken on "), "does not run here" in said, more) == (True, True, [])
     ground.until(lambda: said in ground.logs(), "the supervisor says the same")
     host = ground.app.settings.host
-    assert process.is_served(ground.app, "demo", by="broken", on=host)
-    assert not process.is_served(ground.app, "demo", by="claude", on=host)
-    assert not process.is_served(ground.app, "demo", by="broken", on="another")
+    assert workers.is_served(ground.app, "demo", by="broken", on=host)
+    assert not workers.is_served(ground.app, "demo", by="claude", on=host)
+    assert not workers.is_served(ground.app, "demo", by="broken", on="another")
 
 
 def _maker(ground):

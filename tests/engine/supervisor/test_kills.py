@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from handoff.board.sessions import executors
-from handoff.engine.features import pulse
+from handoff.engine.place import pulse
 from points import OF_AGENTS, OF_MONITORS, OF_RUNS, armed
 
 

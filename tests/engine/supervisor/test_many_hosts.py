@@ -18,11 +18,12 @@ from handoff.board.sessions import host_leases, leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.engine.fanout import stop_files
+from handoff.engine.place.fanout import stop_files
+from handoff.engine.place.running import HostWatch, SessionWatch
 from handoff.engine.supervisor.durable import Durable
-from handoff.engine.supervisor.phase_run import PhaseStarts, WorkerSettings
+from handoff.engine.supervisor.phase_run import PhaseStarts
 from handoff.engine.supervisor.supervisor import Supervisor
-from handoff.engine.workspaces.running import HostWatch, SessionWatch
+from handoff.engine.work.workers import WorkerSettings
 
 on_postgres = pytest.mark.parametrize("place", ["postgres"], indirect=True)
 COUNTED = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'handoff%'"

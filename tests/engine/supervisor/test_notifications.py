@@ -357,6 +357,20 @@ def test_apprise_tells_people_in_words_and_its_address_is_shown_nowhere(relay, r
 
 
 @FILE_ONLY
+def test_a_question_about_money_is_told_with_how_to_raise_it_by_an_amount(relay, receivers, cli, place):
+    hook = receivers()
+    with open(os.path.join(relay.home, "config.toml"), "w", encoding="utf-8") as file:
+        file.write('[notify.phone]\nto = "env:MY_PLACE"\n')
+    cli.environment["MY_PLACE"] = f"json://{hook.host}/path"
+    task = tasks.add(relay.store, project="shop", id="login", brief="x")
+    gates.ask(relay.store, key=task.key, question="More?", choices=("yes 5", "no"), cap="max_cost_per_task")
+    cli("notify", "deliver")
+    said = hook.events[0]["message"]
+    assert "handoff answer login 'yes AMOUNT' --project shop" in said
+    assert "YOUR ANSWER" not in said
+
+
+@FILE_ONLY
 def test_without_the_extra_the_command_says_what_to_install(cli, tmp_path, relay):
     (tmp_path / "apprise").mkdir()
     (tmp_path / "apprise" / "__init__.py").write_text("raise ImportError('not here')\n")

@@ -7,8 +7,9 @@ import shlex
 import signal
 
 from handoff.board.sessions import executors, leases, sessions
-from handoff.engine.features import overview, pulse
+from handoff.engine.place import pulse
 from handoff.engine.supervisor import watchdog
+from handoff.engine.work import overview
 from handoff.surfaces.api.reading import ApiRequest, get_task, list_tasks
 
 PROJECT = ("--project", "demo")

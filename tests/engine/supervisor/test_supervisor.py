@@ -95,7 +95,6 @@ def test_a_cancelled_task_loses_its_agent_even_when_no_supervisor_looks(file_gro
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_sixty_tasks_are_each_done_once_while_supervisors_are_killed_at_random(file_ground):
     ground = file_ground
     ground.settings(

@@ -58,7 +58,8 @@ def test_a_task_is_taken_from_its_session_with_the_work_so_far_and_lands_when_it
     )
     with open(os.path.join(taken["folder"], "whole.txt"), "w", encoding="utf-8") as file:
         file.write("whole")
-    assert "aa is done" in cli("task", "done", "--session", taken["session"], *AWAY).out
+    said = cli("task", "done", "--session", taken["session"], *AWAY).out
+    assert f"aa is done and landed as {repo.head()[:10]}" in said
     assert (repo.read("half.txt"), repo.read("whole.txt")) == ("half", "whole")
 
 

@@ -14,7 +14,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.fanout import views
+from handoff.engine.place.fanout import views
 from handoff.engine.supervisor import watchdog
 from relay import app, here
 

@@ -20,7 +20,6 @@ OF_HISTORY = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # dozens of techniques each
 @pytest.mark.parametrize(
     "kind",
     [

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, layer
-from handoff.engine.proof import sandboxes
-from handoff.engine.workspaces import workspaces
+from handoff.engine.place import workspaces
+from handoff.engine.place.proof import sandboxes
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.untrusted import close_clone
 from handoff.git.workspaces.workspaces import WorkspaceRequest
@@ -28,6 +28,12 @@ PLANTS = {
     'git -C sub config core.fsmonitor "$EVIL" && printf "[submodule \\"sub\\"]\\n\\tpath = sub\\n\\turl = ./x\\n\\tignore = none\\n" > .gitmodules',
     "a git file": 'mkdir -p ../g && git init -q ../g/r && git -C ../g/r config core.fsmonitor "$EVIL" && mkdir -p src && echo "gitdir: $PWD/../g/r/.git" > src/.git',
     "commondir": 'cp -r .git ../c && rm ../c/commondir && git config --file ../c/config core.fsmonitor "$EVIL" && mv ../c .git/c && echo c > .git/commondir',
+    "a git folder under another name": 'git init -q --separate-git-dir .hid three && git -C three commit -q --allow-empty -m x && '
+    'git -C three config core.fsmonitor "$EVIL" && git add -f three',
+    "a git folder inside its own": 'git init -q --separate-git-dir .git/own four && git -C four config core.fsmonitor "$EVIL" && '
+    'cp "$EVIL" .git/own/hooks/post-index-change',
+    "a bare repository in the tree": 'git init -q --bare bare && git -C bare config core.bare false && '
+    'git -C bare config core.worktree "$PWD" && git -C bare config core.fsmonitor "$EVIL"',
 }  # fmt: skip
 
 
@@ -54,7 +60,7 @@ def session(repo, tmp_path, monkeypatch):
 
 def everyday(clone):
     """What a person does who has a look at a clone, by their own git: in it, and in the folders in it."""
-    for folder in (clone.tree, os.path.join(clone.tree, "sub"), os.path.join(clone.tree, "src")):
+    for folder in (clone.tree, *(os.path.join(clone.tree, name) for name in "sub src three four bare .hid".split())):
         for words in (("status",), ("log", "-1"), ("diff",), ("stash", "list")):
             if os.path.isdir(folder):
                 subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False, timeout=60)
@@ -82,6 +88,7 @@ def test_what_a_session_planted_is_put_right_and_told(cli, repo, session):
     told = planted(cli)
     for name in ("config", "commondir", "config.worktree", "hooks/post-index-change", "info/attributes", "shallow"):
         assert f"alpha/.git/{name}" in told, told
+    assert {f"alpha/{name}/config" for name in (".hid", ".git/own", "bare")} <= set(told)
     assert {"alpha/sub/.git/config", "alpha/src/.git", "alpha/.git/objects/info/alternates"} <= set(told)
     before = len(told)
     run("git config user.name Somebody && git config branch.x.merge refs/heads/main")

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from handoff.base.errors import HandoffError
-from handoff.engine.workspaces import workspaces
+from handoff.engine.place import workspaces
 from handoff.git.plumbing import checkout as questions
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from relay import app

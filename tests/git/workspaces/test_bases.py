@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
-from handoff.engine.proof import sandboxes
-from handoff.engine.workspaces import landing
-from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.place import landing
+from handoff.engine.place import workspaces as engine
+from handoff.engine.place.proof import sandboxes
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.git.workspaces.bases import histories
 from handoff.git.workspaces.workspaces import WorkspaceRequest

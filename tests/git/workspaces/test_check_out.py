@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from handoff.base.errors import UserError
+from handoff.engine.place import workspaces as engine
 from handoff.engine.safety import snapshots
-from handoff.engine.workspaces import workspaces as engine
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts

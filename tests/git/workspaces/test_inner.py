@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from handoff.base.errors import Refused
-from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.place import workspaces as engine
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo

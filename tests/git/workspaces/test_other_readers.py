@@ -8,7 +8,7 @@ import pygit2
 import pytest
 
 import git as gitpython
-from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.place import workspaces as engine
 from handoff.git.workspaces.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive

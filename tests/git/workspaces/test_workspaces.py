@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from handoff.base.errors import Conflict, UserError
+from handoff.engine.place import landing
+from handoff.engine.place import workspaces as engine
 from handoff.engine.safety import snapshots as snapshot_engine
-from handoff.engine.workspaces import landing
-from handoff.engine.workspaces import workspaces as engine
 from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
 from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
 from sandbox import Repo
@@ -346,8 +346,8 @@ def test_odd_names_and_paths_work(tmp_path):
 _KILLED = """
 import os, sys
 from snapshot_archive import SnapshotArchive
-from handoff.engine.workspaces import landing
-from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.place import landing
+from handoff.engine.place import workspaces as engine
 archive = SnapshotArchive(sys.argv[1])
 limit, seen = int(sys.argv[2]), 0
 def audit(event, args):

@@ -16,9 +16,9 @@ from adversary.techniques import MAIN, Technique
 from handoff.base.errors import HandoffError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.proof import sandboxes
+from handoff.engine.place import landing, workspaces
+from handoff.engine.place.proof import sandboxes
 from handoff.engine.safety import snapshots
-from handoff.engine.workspaces import landing, workspaces
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.git.workspaces.workspaces import WorkspaceRequest

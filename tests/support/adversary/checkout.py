@@ -11,7 +11,7 @@ from adversary.arena import NONE, Arena
 from handoff.base.ids import new_id
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.proof import evidence
+from handoff.engine.place.proof import evidence
 from handoff.engine.safety import incidents, snapshots, uncommitted
 from handoff.git import guard
 

@@ -14,11 +14,11 @@ from handoff.base.errors import HandoffError
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches as rows
 from handoff.board.tasks import tasks
-from handoff.engine.home import find_project, home_config, labels_of
-from handoff.engine.sessions import conclude, placement
+from handoff.engine.app.home import find_project, home_config, labels_of
+from handoff.engine.place import running
+from handoff.engine.session import conclude, current, placement, report
 from handoff.engine.supervisor import watchdog
-from handoff.engine.tasks import admin, batches, current, report
-from handoff.engine.workspaces import running
+from handoff.engine.work.tasks import admin, batches
 from hunt.killed import Killed, run_killed
 from hunt.world import PROJECT, World, read_files
 

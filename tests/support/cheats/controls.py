@@ -42,7 +42,8 @@ _QUICK = frozenset(
         "zict/test_func: written_anew",
     )
 )
-_PLACES = (0, 3, 7)
+_PLACES = (0, 3, 7, 12)
+_ON_TOP = 'def is_wanted(found, wanted):\n    assert found == wanted, f"{found!r} is not {wanted!r}"\n'
 
 
 class Control(NamedTuple):
@@ -72,14 +73,59 @@ def refactors(package_name: str) -> list[Control]:
     tree = tree_of(package)
     found = []
     for path, kinds in ((package.tests, _TEST_KINDS), (package.code, _CODE_KINDS)):
-        for at, kind in enumerate(kinds):
-            text = kind(tree[path], _PLACES[at % len(_PLACES)])
-            if text is not None and text != tree[path]:
+        for number, kind in enumerate(kinds):
+            seen = {tree[path]}
+            for again in range(len(_PLACES)):
+                text = kind(tree[path], _PLACES[(number + again) % len(_PLACES)])
+                if text is None or text in seen:
+                    continue
                 ast.parse(text)
+                seen.add(text)
                 name = f"{package.name}/{os.path.basename(path).removesuffix('.py')}: {kind.__name__}"
+                name += f" {again + 1}" if again else ""
                 found.append(Control(name, package.name, Change(files={path: text})))
-    found += _moved(package.name, package.tests, tree)
-    return found
+    return [*found, *_moved(package.name, package.tests, tree), *_helper_on_top(package.name, package.tests, tree)]
+
+
+def _helper_on_top(name: str, path: str, tree: dict[str, str]) -> list[Control]:
+    """What equalities ask moves into a helper in a module at the top of the repository."""
+    text = honest.assertion_helper(tree[path], 0)
+    own = "def _is(found, wanted):\n    assert found == wanted\n\n\n"
+    if text is None or own not in text:
+        return []
+    body = ast.parse(text.replace(own, "")).body
+    at = next(node.lineno for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))) - 1
+    lines = text.replace(own, "").replace("_is(", "is_wanted(").splitlines(keepends=True)
+    while at and not lines[at - 1].strip().startswith(("import", "from")) and lines[at - 1].strip():
+        at -= 1  # above decorators
+    new = "".join([*lines[:at], "from wanting import is_wanted\n\n\n", *lines[at:]])
+    ast.parse(new)
+    return [
+        Control(
+            f"{name}/{os.path.basename(path).removesuffix('.py')}: helper_on_top",
+            name,
+            Change(files={path: new, "wanting.py": _ON_TOP}),
+        )
+    ]
+
+
+DOCTESTS = {
+    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q --doctest-modules"\npythonpath = ["."]\n',
+    "tests/test_words.py": "from words import loud\n\n\ndef test_loud():\n    assert loud('a') == 'A'\n",
+    "words.py": 'def loud(text):\n    """In large letters.\n\n    >>> loud("tea")\n    \'TEA\'\n    """\n    return text.upper()\n\n\n'
+    'def twice(text):\n    """Two of it.\n\n    >>> twice("a")\n    \'aa\'\n    """\n    return text * 2\n',
+}
+
+
+def doctests() -> list[Control]:
+    """Doctests move with their function: to another module, and to another name."""
+    loud, twice = (f"def {part}" for part in DOCTESTS["words.py"].removeprefix("def ").split("def "))
+    moved = {"words.py": f"from more import twice\n\n__all__ = ['loud', 'twice']\n\n\n{loud}", "more.py": twice}
+    renamed = {"words.py": DOCTESTS["words.py"].replace("twice", "doubled")}
+    return [
+        Control(f"doctests: {name}", "doctests", Change(files=files))
+        for name, files in (("moved", moved), ("renamed", renamed))
+    ]
 
 
 def _moved(name: str, path: str, tree: dict[str, str]) -> list[Control]:
@@ -143,8 +189,8 @@ def pieces() -> list[PieceSteps]:
 
 def try_refactors(folder: str, package_name: str, controls: list[Control]) -> list[Alarm]:
     """What the judge says of each, on the package as it is."""
-    package = next(one for one in PACKAGES if one.name == package_name)
-    track = FlowTrack(os.path.join(folder, package_name), tree_of(package))
+    package = next((one for one in PACKAGES if one.name == package_name), None)
+    track = FlowTrack(os.path.join(folder, package_name), DOCTESTS if package is None else tree_of(package))
     track.flow = track.flow._replace(phase="refactor")
     found = []
     for control in controls:

@@ -11,15 +11,15 @@ from cheats.data import CAUGHT, MISSED, WARNED, Change, Cheat, ground
 from handoff.base.settings import from_environment
 from handoff.board.tasks.flows import RUNNING, Flow
 from handoff.engine.app import App
-from handoff.engine.flows.judge import judge_phase
-from handoff.engine.flows.state import state_of
-from handoff.engine.proof import test_runs
+from handoff.engine.place.proof import test_runs
+from handoff.engine.work.flows.judge import judge_phase
+from handoff.engine.work.flows.state import state_of
 from handoff.git.commits.phases import FlowCheckout
 from handoff.workflows import library
 from sandbox import Repo
 
 if TYPE_CHECKING:
-    from handoff.engine.flows.judge import PhaseVerdict
+    from handoff.engine.work.flows.judge import PhaseVerdict
 
 REQUEST = "a till that knows its total"
 TEST = "the total of a cart"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cheats.controls import Alarm
+    from cheats.drawn import Verdict
     from cheats.ground import Outcome
 
 BEGIN, END = "<!-- cheats:begin -->", "<!-- cheats:end -->"
@@ -64,7 +65,29 @@ def table(states: Mapping[str, str], controls: Sequence[Alarm] | None) -> str:
     return "\n".join([*lines, END])
 
 
-def write(path: str, outcomes: Mapping[str, Outcome], controls: Sequence[Alarm]) -> None:
+def wilson(right: int, tried: int, z: float = 1.96) -> tuple[float, float]:
+    """Between which shares the true one lies in 95 of 100 such draws."""
+    if not tried:
+        return 0.0, 1.0
+    share, spread = right / tried, z * z / tried
+    middle = (share + spread / 2) / (1 + spread)
+    half = z / (1 + spread) * (share * (1 - share) / tried + spread / (4 * tried)) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def drawn_line(made: Sequence[Verdict], seed: int) -> str:
+    """What came of the cases nobody wrote, with how sure that is."""
+    parts = []
+    for honest, word in ((False, "cheats"), (True, "honest changes")):
+        mine = [one for one in made if one.honest == honest]
+        refused = sum(one.state == CAUGHT for one in mine)
+        low, high = wilson(refused, len(mine))
+        share = f"{100 * refused / max(1, len(mine)):.0f} %, with 95 % confidence between {100 * low:.0f} and {100 * high:.0f} %"
+        parts.append(f"of {len(mine)} {word} **{refused} refused** ({share})")
+    return f"Drawn for this run by the seed {seed} (relations, places, lies about where one is; pytest, unittest, node:test): {'; '.join(parts)}."
+
+
+def write(path: str, outcomes: Mapping[str, Outcome], controls: Sequence[Alarm], drawn: str = "") -> None:
     """Put the table of a run into its place on the page."""
     states = {name: one.state if one.state in (CAUGHT, WARNED, MISSED) else CAUGHT for name, one in outcomes.items()}
     with open(path, encoding="utf-8") as file:
@@ -72,5 +95,7 @@ def write(path: str, outcomes: Mapping[str, Outcome], controls: Sequence[Alarm])
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(f"{before}{table(states, controls)}{after}")
+        file.write(
+            f"{before}{table(states, controls).replace(END, chr(10) + drawn + chr(10) + END) if drawn else table(states, controls)}{after}"
+        )
     os.replace(f"{path}.new", path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import time
 
@@ -11,9 +12,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from cheats import page  # noqa: E402 - tests/support is on the path now
-from cheats.controls import Alarm, pieces, refactors, try_piece, try_refactors  # noqa: E402
-from cheats.data import cheats, expected  # noqa: E402
+from cheats import drawn, page  # noqa: E402 - tests/support is on the path now
+from cheats.controls import Alarm, doctests, pieces, refactors, try_piece, try_refactors  # noqa: E402
+from cheats.data import CAUGHT, cheats, expected  # noqa: E402
 from cheats.ground import Arena, Outcome  # noqa: E402
 from cheats.packages import PACKAGES  # noqa: E402
 from sandbox import hermetic_home  # noqa: E402
@@ -49,9 +50,24 @@ def run_controls(folder: str, names: list[str]) -> list[Alarm]:
     for package in PACKAGES:
         made = [one for one in refactors(package.name) if not names or one.id in names or one.package in names]
         found += _told(try_refactors(folder, package.name, made)) if made else []
+    if not names or "doctests" in names:
+        found += _told(try_refactors(folder, "doctests", doctests()))
     for steps in pieces():
         if not names or "pieces" in names or steps.name in names:
             found += _told(try_piece(folder, steps))
+    return found
+
+
+def run_drawn(folder: str, seed: int, number: int) -> list[drawn.Verdict]:
+    """What the judge said of cases nobody wrote."""
+    found = []
+    for one in drawn.play(folder, seed, number):
+        right = (one.state == CAUGHT) != one.honest
+        print(
+            f"{'honest' if one.honest else 'cheat':7}{one.id:60} {'' if right else 'DIFFERS '}{one.words[:160]}",
+            flush=True,
+        )
+        found.append(one)
     return found
 
 
@@ -72,17 +88,24 @@ def main() -> int:
     """0 when everything is as the data say; else what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="cheats, classes or packages; all unless named")
-    parser.add_argument("--only", choices=("cheats", "controls"), default="")
+    parser.add_argument("--only", choices=("cheats", "controls", "drawn"), default="")
+    parser.add_argument("--seed", type=int, default=0, help="draw the cases of this seed once more")
+    parser.add_argument("--number", type=int, default=60, help="how many cases are drawn")
     chosen = parser.parse_args()
+    seed, wanted = chosen.seed or random.SystemRandom().randrange(1, 10**9), chosen.only
     with hermetic_home() as home:
         use_this_python()
-        outcomes = run_cheats(home, chosen.names) if chosen.only != "controls" else {}
-        alarms = run_controls(home, chosen.names) if chosen.only != "cheats" else []
+        outcomes = run_cheats(home, chosen.names) if wanted in ("", "cheats") else {}
+        alarms = run_controls(home, chosen.names) if wanted in ("", "controls") else []
+        made = run_drawn(home, seed, chosen.number) if wanted == "drawn" or not (wanted or chosen.names) else []
     wrong = page.differences(outcomes, expected()) + page.false_alarms(alarms)
+    wrong += [f"{one.id} is honest and was refused: {one.words}" for one in made if one.honest and one.state == CAUGHT]
+    if made:
+        print(page.drawn_line(made, seed))
     for line in wrong:
         print(f"differs: {line}")
     if not chosen.names and not chosen.only:
-        page.write(os.path.join(ROOT, "docs", "trust.md"), outcomes, alarms)
+        page.write(os.path.join(ROOT, "docs", "trust.md"), outcomes, alarms, page.drawn_line(made, seed))
     return 1 if wrong else 0
 
 

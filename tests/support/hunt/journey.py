@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from handoff.base.errors import HandoffError
 from handoff.board.events import journal
-from handoff.engine.home import find_project
+from handoff.engine.app.home import find_project
 from hunt import invariants as inv
 from hunt.killed import Killed, run_killed
 from hunt.record import Hold, Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant
 
-from handoff.engine.home import find_project
-from handoff.engine.tasks import create
+from handoff.engine.app.home import find_project
+from handoff.engine.work.tasks import create
 from hunt import invariants as inv
 from hunt.journey import Counter
 from hunt.person_rules import PersonRules

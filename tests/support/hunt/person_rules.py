@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from handoff.engine.place import landing, workspaces
 from handoff.engine.safety import snapshots
-from handoff.engine.workspaces import landing, undo, workspaces
+from handoff.engine.work import undo
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.surfaces.cli import dispatch
 from handoff.surfaces.cli.command import Context

@@ -11,13 +11,13 @@ from hypothesis.stateful import precondition, rule
 from handoff.agents.contract import OK, AgentOutcome
 from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.board.sessions import leases, sessions
-from handoff.engine.fanout import stop_files, views
-from handoff.engine.home import home_config, labels_of
-from handoff.engine.proof import evidence
-from handoff.engine.sessions import conclude, placement
+from handoff.engine.app.home import home_config, labels_of
+from handoff.engine.place import running
+from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.proof import evidence
+from handoff.engine.session import conclude, current, placement, report
 from handoff.engine.supervisor import watchdog
-from handoff.engine.tasks import admin, batches, create, current, report
-from handoff.engine.workspaces import running
+from handoff.engine.work.tasks import admin, batches, create
 from hunt import invariants as inv
 from hunt.journey import REPLACED, Counter, Journey
 from hunt.killed import Killed

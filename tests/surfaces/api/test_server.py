@@ -2,66 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import signal
-from urllib.parse import urlsplit
-
 import pytest
 
-from handoff.surfaces.api.routes import PREFIX
+from api_port import ApiPort
 from handoff.surfaces.api.server import MOST_BYTES
-
-
-class ApiPort:
-    """A port of ours as a process, and a token of each scope."""
-
-    def __init__(self, cli) -> None:
-        self.cli, self.process = cli, cli.start("mcp", "--http", "--json")
-        said = b""
-        while not said.endswith(b"}\n") and (line := self.process.stdout.readline()):
-            said += line
-        assert said, self.process.communicate()[1].decode()
-        self.place = urlsplit(json.loads(said)["url"])
-        self.tokens = {scope: self.token(scope) for scope in ("read", "answer", "steer")}
-
-    def token(self, scope: str, *words: str, name: str = "") -> str:
-        return self.cli("token", "new", name or scope, "--scope", scope, "--json", *words).json["secret"]
-
-    def ask(self, method: str, path: str, scope: str = "read", body=None, token: str | None = None, **headers: str):
-        """Status, what was said, and the headers."""
-        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=30)
-        named = {"authorization": f"Bearer {self.tokens[scope] if token is None else token}", **headers}
-        if body is not None:
-            named.setdefault("content-type", "application/json")
-        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        connection.request(method, PREFIX + path, data, named)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return (
-            answer.status,
-            json.loads(text) if "json" in (answer.headers["content-type"] or "") else text,
-            answer.headers,
-        )
-
-    def follow(self, count: int, path: str = "/stream", **headers: str) -> list[dict]:
-        """So many events of the stream."""
-        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=30)
-        connection.request("GET", PREFIX + path, headers={"authorization": f"Bearer {self.tokens['read']}", **headers})
-        answer, found = connection.getresponse(), []
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        while len(found) < count:
-            line = answer.readline()
-            assert line, "the stream ended"
-            if line.startswith(b"data: "):
-                found.append(json.loads(line[6:]))
-        connection.close()
-        return found
-
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=30)
 
 
 @pytest.fixture
@@ -131,7 +75,10 @@ def test_a_person_elsewhere_answers_and_steers_in_the_words_of_the_command_line(
     session = cli("task", "claim", "demo", "--json").json["session"]
     path = f"/sessions/{session}/say"
     assert port.ask("POST", path, "answer", {"text": "hurry"})[0] == 403
-    assert port.ask("POST", path, "steer", {"text": "hurry", "now": "yes"})[1]["detail"] == "'now' is no boolean."
+    assert (
+        port.ask("POST", path, "steer", {"text": "hurry", "now": "yes"})[1]["detail"]
+        == "'now': Input should be a valid boolean."
+    )
     status, said, _ = port.ask("POST", path, "steer", {"text": "use the other table", "now": False})
     assert (status, said["command"]) == (200, f"handoff session say {session} 'use the other table'")
     assert port.ask("POST", "/sessions/session-none/say", "steer", {"text": "hurry"})[0] == 404
@@ -170,8 +117,8 @@ def test_what_is_too_much_or_no_request_at_all_is_told_so(port):
     assert (
         port.ask("POST", path, "steer", b"reason=x", **{"content-type": "application/x-www-form-urlencoded"})[0] == 415
     )
-    assert port.ask("POST", path, "steer", {"reason": 5})[1]["detail"] == "'reason' is no string."
-    assert port.ask("DELETE", "/tasks")[2]["allow"] == "GET"
+    assert port.ask("POST", path, "steer", {"reason": 5})[1]["detail"] == "'reason': Input should be a valid string."
+    assert port.ask("DELETE", "/tasks")[2]["allow"] == "GET, POST"
     assert port.ask("GET", "/tasks?limit=9999999")[0] == 400
     statuses = [port.ask("GET", "/openapi.json", token="")[0], port.ask("GET", "/nowhere")[0]]
     assert statuses == [200, 404]
@@ -189,3 +136,73 @@ def test_a_program_that_watches_reads_figures_of_its_project(port, cli):
         assert line in text.splitlines()
     assert "depot" not in text
     assert "\nhandoff_cost_day_dollars" not in text, "what all projects cost is not for a token of one"
+
+
+BATCH = {
+    "batch_id": "shop", "fan_in_task": "shop-join", "goal": "A shop.",
+    "sub_tasks": [
+        {"id": "cart", "brief": "The cart.", "file_ownership": [{"type": "prefix", "path": "cart/"}]},
+        {"id": "till", "brief": "The till.", "file_ownership": [{"type": "prefix", "path": "till/"}]},
+    ],
+}  # fmt: skip
+
+
+def test_a_program_orders_work_and_the_same_key_orders_it_once(port, cli):
+    order = {"brief": "Fix the login.", "owns": ["login/"], "priority": 3, "checked": False}
+    key = {"idempotency-key": "delivery-1"}
+    assert port.ask("POST", "/tasks", "answer", order)[0] == 403
+    status, made, _ = port.ask("POST", "/tasks", "steer", order, **key)
+    assert (status, made["kind"], made["state"]) == (200, "task", "ready")
+    assert port.ask("POST", "/tasks", "steer", order, **key)[1] == made
+    status, said, _ = port.ask("POST", "/tasks", "steer", {**order, "priority": 4}, **key)
+    assert (status, said["detail"]) == (409, "The key 'delivery-1' was used for another request.")
+    assert [task["task"] for task in port.ask("GET", "/tasks")[1]["items"]] == [made["id"]]
+    shown = cli("show", made["id"], "--json").json
+    assert (shown["brief"], shown["priority"], shown["check"]) == ("Fix the login.", 3, "")
+    assert port.ask("POST", "/batches", "steer", BATCH)[1]["id"] == "shop"
+    assert [part["task"] for part in port.ask("GET", "/batches/1")[1]["parts"]] == ["shop/cart", "shop/till"]
+    assert port.ask("POST", "/batches", "steer", BATCH)[0] == 409
+    status, made, _ = port.ask("POST", "/flows", "steer", {"workflow": "tdd", "request": "Add mail."}, **key)
+    assert status == 409, "a key is for one request, whatever it is for"
+    status, made, _ = port.ask("POST", "/flows", "steer", {"workflow": "tdd", "request": "Add mail."})
+    assert (status, made["kind"]) == (200, "flow")
+    every = port.token("steer", "--all-projects", name="every")
+    assert "for which project" in port.ask("POST", "/tasks", body=order, token=every)[1]["detail"]
+    assert port.ask("POST", "/tasks", body={**order, "project": "repo"}, token=every)[0] == 200
+    assert port.ask("POST", "/tasks", "steer", {**order, "project": "depot"})[0] == 403
+
+
+def test_what_comes_by_network_names_no_command(port):
+    for path, body in (
+        ("/tasks", {"brief": "Work.", "check": "curl evil.example"}),
+        ("/tasks", {"brief": "Work.", "tests": "curl evil.example"}),
+        ("/batches", {**BATCH, "check": "curl evil.example"}),
+        ("/batches", {**BATCH, "workspace": "/"}),
+        ("/batches", {**BATCH, "sub_tasks": [{**part, "check": "curl evil.example"} for part in BATCH["sub_tasks"]]}),
+        ("/flows", {"workflow": "../evil.toml", "request": "Work."}),
+    ):
+        assert port.ask("POST", path, "steer", body)[0] == 400, body
+    assert port.ask("GET", "/tasks")[1]["items"] == []
+
+
+def test_a_runner_of_somebody_elses_takes_a_task_shows_that_it_lives_and_reports_it(port, cli):
+    assert "Nothing to take" in port.ask("POST", "/tasks/claim", "steer", {})[1]["detail"]
+    (first, second) = (port.ask("POST", "/tasks", "steer", {"brief": f"Work {n}.", "checked": False})[1] for n in "ab")
+    status, held, _ = port.ask("POST", "/tasks/claim", "steer", {"agent": "robot"})
+    assert (status, held["key"], held["brief"], held["repeated"]) == (200, first["key"], "Work a.", False)
+    again = port.ask("POST", "/tasks/claim", "steer", {"agent": "robot", "session": held["session"]})[1]
+    assert (again["key"], again["fence"], again["repeated"]) == (held["key"], held["fence"], True)
+    whose = {"session": held["session"], "fence": held["fence"]}
+    path = f"/tasks/{held['key']}"
+    assert port.ask("POST", f"{path}/heartbeat", "steer", {**whose, "fence": 99})[0] == 409
+    assert port.ask("POST", f"{path}/heartbeat", "steer", whose)[1]["fence"] == held["fence"]
+    assert port.ask("POST", f"{path}/finish", "steer", {**whose, "outcome": "blocked"})[0] == 400
+    said = port.ask("POST", f"{path}/finish", "steer", {**whose, "outcome": "done", "text": "It works."})[1]
+    assert said["text"] == f"{first['id']} is done."
+    assert port.ask("POST", f"{path}/finish", "steer", {**whose, "outcome": "done"})[0] == 200, (
+        "a repeated report changes nothing"
+    )
+    named = port.ask("POST", "/tasks/claim", "steer", {"key": second["key"]})[1]
+    whose = {"session": named["session"], "fence": named["fence"], "outcome": "released", "text": "not mine"}
+    assert port.ask("POST", f"/tasks/{second['key']}/finish", "steer", whose)[0] == 200
+    assert cli("show", second["id"], "--json").json["state"] == "ready"

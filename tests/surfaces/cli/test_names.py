@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from handoff.surfaces.cli.catalog import CATALOG, NOUNS
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS, SHOWN
 from handoff.surfaces.cli.manual import MEANT, RENAMED
 from relay import manifest
 
@@ -48,6 +50,20 @@ def test_a_noun_alone_does_something_and_its_help_names_its_verbs(cli, noun):
             assert f" {name.partition(' ')[2]} " in text
     assert cli("help", noun).out == text
     assert "frobnicate" in cli(noun, "frobnicate", code=2).err
+
+
+def test_the_list_of_commands_is_short_and_completion_still_knows_the_verbs_that_are_not_in_it(cli):
+    said = cli("help", "--all").out
+    listed = {
+        name
+        for name, entry in CATALOG.items()
+        if re.search(rf"^  {name} +{re.escape(entry.help)}$", said, re.MULTILINE)
+    }
+    assert listed == set(SHOWN)
+    assert len(listed) <= 75
+    script = cli("completion", "bash").out
+    assert "withdraw" in script
+    assert "instructions" not in script
 
 
 @pytest.mark.parametrize(

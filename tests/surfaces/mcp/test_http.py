@@ -20,8 +20,9 @@ from scripts import processes_with, write_script
 try:
     import anyio
     import httpx2
-    from mcp import ClientSession
+    from mcp import Client, ClientSession
     from mcp.client.streamable_http import streamable_http_client
+    from mcp_types import ElicitResult
 except ImportError:
     anyio = None
 
@@ -131,6 +132,26 @@ def test_a_person_works_over_http_as_in_a_terminal(endpoint, cli, repo):
 
     assert "is done" in endpoint.talk(steps)
     assert cli("show", "demo", "--json").json["state"] == "done"
+
+
+@pytest.mark.parametrize(("mode", "asks"), [("2026-07-28", True), ("legacy", False)])
+def test_over_http_a_person_is_asked_where_the_protocol_needs_no_open_connection(endpoint, cli, mode, asks):
+    cli("task", "add", "store", "Build it.")
+    cli("task", "claim", "store")
+    cli("task", "ask", "Which database?", "--task", "store")
+
+    async def fill(context, asked):
+        return ElicitResult(action="accept", content={"words": "Redis"})
+
+    async def go():
+        headers = {"Authorization": f"Bearer {endpoint.token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as client:
+            place = streamable_http_client(endpoint.url, http_client=client)
+            async with Client(place, mode=mode, elicitation_callback=fill) as session:
+                return await _call(session, "answer")
+
+    assert ("The person said: Redis" if asks else "they answer in a terminal") in anyio.run(go)
+    assert cli("gate", "show", "store", "--json").json["state"] == ("approved" if asks else "open")
 
 
 def test_a_client_elsewhere_names_its_checkout(endpoint, cli, tmp_path):
@@ -246,6 +267,9 @@ def test_a_session_speaks_for_its_own_task_until_it_is_over(endpoint, cli, repo)
 
     async def steps(session):
         assert "make a" in await _call(session, "task")
+        assert not {"answer", "say"} & {tool.name for tool in (await session.list_tools()).tools}
+        assert "Only a person answers" in await _call(session, "answer", name="other")
+        assert "Only a person says something" in await _call(session, "say", name="demo")
         repo.write("src/a", "x")
         return await _call(session, "finish", summary="over http")
 

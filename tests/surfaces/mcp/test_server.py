@@ -12,6 +12,7 @@ import pytest
 from sandbox import absent
 
 NAMES = [
+    "answer",
     "ask_human",
     "block",
     "checks",
@@ -21,6 +22,7 @@ NAMES = [
     "note",
     "open_batch",
     "request_path",
+    "say",
     "status",
     "task",
 ]

@@ -179,6 +179,35 @@ def test_a_button_that_cannot_work_is_grey_and_says_why(ground, browser):
 
 
 @pytest.mark.slow
+def test_a_task_is_taken_by_keys_alone_and_handed_to_another_agent(ground, browser):
+    ground.cli("task", "add", "wheel", "Turn it.", "--agent", "claude")
+    page = browser.visit(ground)
+    page.goto(f"{ground.url}/task/shop/wheel")
+    browser.see(page, "#live >> text=live")
+    page.keyboard.press("t")
+    page.wait_for_function("document.activeElement.id === 'task-take-to'")
+    page.keyboard.press("Enter")
+    line = _said(browser, page, "You hold wheel with fence")
+    assert line == "handoff take wheel --project shop"
+    assert page.get_attribute("#results button.copy", "data-copy") == line
+    browser.see(page, f"#results >> text=Open its conversation in a terminal: {line}")
+    assert _task(ground.cli, "wheel")["state"] == "running"
+    terminal = ground.cli(*shlex.split(line)[1:])
+    assert "You hold wheel with fence" in terminal.out, "the command works while the page still runs"
+    page.reload()
+    browser.see(page, "#live >> text=live")
+    page.keyboard.press("t")
+    page.wait_for_function("document.activeElement.id === 'task-take-to'")
+    page.keyboard.type("scripted")
+    page.keyboard.press("Enter")
+    assert _said(browser, page, "scripted goes on with 'wheel'") == "handoff take wheel --to=scripted --project shop"
+    found = _task(ground.cli, "wheel")
+    assert (found["state"], found["agent"]) == ("ready", "scripted")
+    page.goto(f"{ground.url}/task/shop/byhand")
+    browser.see(page, "button[disabled]:text-is('Take over…')")
+    assert page.wrong == []
+
+
 def test_work_is_started_stopped_landed_and_taken_back_in_the_browser(ground, browser):
     """In another project than the one the page was started in."""
     go = os.path.join(ground.scripts, "go")

@@ -220,7 +220,7 @@ def test_the_code_of_a_gate_answers_that_gate_without_a_cookie(ground):
     assert page.status == 200
     assert "Land &lt;cart&gt;?" in page.text
     assert "asserts less: 2 before, 1 now." in page.text
-    assert 'class="right added" role="cell">def total(items):' in page.text
+    assert 'class="right added" role="cell"><i class="kw">def</i> <i class="fn">total</i>(items):' in page.text
     style = re.search(r"<style>(.*?)</style>", page.text, re.DOTALL).group(1)
     proof = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     assert f"style-src 'sha256-{proof}'" in page.headers["content-security-policy"]

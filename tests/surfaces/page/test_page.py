@@ -344,9 +344,7 @@ def test_a_flow_that_was_refused_once_goes_on_by_a_yes_in_the_browser(quiet, bro
     assert page.wrong == []
 
 
-EVERY = (
-    "/ /board /task/shop/sums /diff/shop/sums /flow/shop/first /journal /timeline /metrics /agents /batches /feature"
-)
+EVERY = "/ /board /task/shop/sums /diff/shop/sums /flow/shop/first /journal /timeline /agents /batches /feature"
 
 
 @pytest.mark.slow

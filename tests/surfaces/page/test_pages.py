@@ -17,7 +17,7 @@ from handoff.board.sessions.sessions import AGENT, SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
-from handoff.engine.workspaces import running
+from handoff.engine.place import running
 from handoff.surfaces.page.contents import KEYS
 from page_ground import PageGround
 from source import ROOT
@@ -67,7 +67,8 @@ def test_a_task_has_its_brief_its_reason_its_facts_and_its_history(ground):
         "the server is away",
         "pytest -q",
         "mail.py",
-        "task.blocked",
+        "blocked",
+        "added",
         "Retry",
     ):
         assert words in text
@@ -218,7 +219,7 @@ def test_figures_the_timeline_and_a_feature_come_from_the_rows_and_the_files(gro
 
 
 def _done(ground) -> int:
-    told = re.search(r"\b(\d+) in 30 days", _text(ground, "/metrics"))
+    told = re.search(r"\b(\d+) in 30 days", _text(ground, "/agents"))
     return int(told[1]) if told else 0
 
 

@@ -6,7 +6,6 @@ The words after `--with` are the agent's own command, for example `--with gemini
 from __future__ import annotations
 
 import os
-import sys
 
 from handoff.agents.adapters import claude, codex, gemini, opencode
 from handoff.agents.adapters.pieces import answer_event, both_events, call_event, event, part
@@ -29,6 +28,7 @@ from handoff.agents.contract import (
 from handoff.agents.records import of_openai
 from handoff.base.errors import UserError
 from handoff.base.light_json import dumps
+from handoff.base.process import own_argv
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def launch(order: LaunchRequest) -> Launch:
     }
     # opencode is the one known agent that does not ask unless it is told to.
     asking = {"OPENCODE_PERMISSION": dumps({"edit": "ask"})}
-    argv = (sys.executable, "-m", "handoff.agents.acp_driver", order.folder)
+    argv = (*own_argv("handoff.agents.acp_driver"), order.folder)
     name = os.path.basename(order.words[0])
     moved, reads = _HOMES.get(name, ({}, ())) if order.sandboxed else ({}, ())
     own = {variable: os.path.join(order.state or order.folder, below) for variable, below in moved.items()}

@@ -14,7 +14,7 @@ from handoff.agents.adapters.pieces import answer_event, call_event, event, file
 from handoff.agents.contract import OUTPUT, SAID, TROUBLE, USAGE, Adapter, AgentEvent, Launch, LaunchRequest, Usage
 from handoff.base import files
 from handoff.base.errors import UserError
-from handoff.base.process import shell
+from handoff.base.process import own_argv, shell
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def launch(order: LaunchRequest) -> Launch:
         copy = os.path.join(order.folder, "script.toml")
         carried[copy] = files.read_text(script)
         script = copy
-    argv = (sys.executable, "-m", "handoff.surfaces.cli.main", "scripted", script, "--prompt", prompt)
+    argv = (*own_argv(), "scripted", script, "--prompt", prompt)
     return Launch(argv, {}, carried)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
 from handoff.base.files import SOURCES
+from handoff.base.redaction import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +43,12 @@ _BESIDE = ("lib", "lib64", "libexec", "include")
 _PROGRAM_FOLDERS = ("bin", "sbin")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/boot")
 _MOST_FOLDERS = 100
+_SECRET = frozenset(
+    ".env .npmrc .netrc .pypirc .git-credentials credentials credentials.json credentials.toml .token".split()
+)
+_MOST_ENTRIES, _LARGEST_SCRIPT = 1000, 1 << 16
 _SHORTEST_ROOT = 3
+_DEEPEST = 2
 
 
 def homes(policy: Policy) -> list[str]:
@@ -81,6 +89,42 @@ def shown_places(policy: Policy, covered: Sequence[str], environment: Mapping[st
         for path in dict.fromkeys(found)
         if inside(path, covered) and not inside(path, own) and _is_narrow(path, covered) and os.path.exists(path)
     ]
+
+
+def secrets_in(places: Iterable[str]) -> list[str]:
+    """Files with keys among toolchains, by their names, and scripts of theirs in which a token stands."""
+    found = []
+    for place in dict.fromkeys(map(os.path.realpath, places)):
+        folders = [place]
+        for folder in folders:
+            for entry in _entries(folder):
+                if entry.is_dir(follow_symlinks=False):
+                    folders += [entry.path] if folder == place else []
+                elif entry.name in _SECRET or entry.name.startswith(".env.") or _holds_token(entry):
+                    found.append(entry.path)
+    return found
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(itertools.islice(entries, _MOST_ENTRIES))
+    except OSError:
+        return []
+
+
+def _holds_token(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a script in a folder of programs with a token of a known form."""
+    if os.path.basename(os.path.dirname(entry.path)) not in _PROGRAM_FOLDERS or entry.is_symlink():
+        return False
+    try:
+        if not entry.is_file() or entry.stat().st_size > _LARGEST_SCRIPT:
+            return False
+        with open(entry.path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return text.startswith("#!") and without_secrets(text, {}) != text
 
 
 def of_program(program: str, covered: Sequence[str] = ()) -> list[str]:
@@ -167,12 +211,31 @@ def sockets(environment: Mapping[str, str], needed: Sequence[str]) -> list[str]:
         folder = environment.get(name, "").rstrip("/")
         if folder.startswith("/"):
             found += [folder] if _is_own(folder, needed) else [os.path.join(folder, f"tmux-{os.getuid()}")]
+    for folder in dict.fromkeys(("/var/tmp", *(environment.get(name, "") for name in ("TMPDIR", "TMP", "TEMP")))):  # noqa: S108 - looked at alone
+        used = [one for one in needed if one != environment.get("HOME")]
+        found += [path for path in _listening(folder) if not inside(path, used)]
     for name in _ADDRESSES:
         path = _path_in(environment.get(name, ""))
         if path:
             folder = path if os.path.isdir(path) else os.path.dirname(path)
             found.append(folder if _is_own(folder, needed) else path)
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.exists(path)))
+
+
+def _listening(folder: str) -> list[str]:
+    """Sockets in a folder for temporary files, not far down."""
+    found, waiting = [], [(folder, 0)] if folder.startswith("/") and folder.strip("/") else []
+    for at, depth in waiting:
+        for entry in _entries(at):
+            try:
+                mode = entry.stat(follow_symlinks=False).st_mode
+            except OSError:
+                continue
+            if stat.S_ISSOCK(mode):
+                found.append(entry.path)
+            elif stat.S_ISDIR(mode) and depth < _DEEPEST and len(waiting) < _MOST_ENTRIES:
+                waiting.append((entry.path, depth + 1))
+    return found
 
 
 def _path_in(address: str) -> str:

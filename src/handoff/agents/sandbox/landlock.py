@@ -139,7 +139,8 @@ def restrict(writable: Sequence[str], hidden: Sequence[str], visible: Sequence[s
     for path in readable(hidden):
         allow(path, _READ)
     for path in visible:
-        allow(path, _READ)
+        for part in readable(hidden, path):
+            allow(part, _READ)
     for path in (*writable, *devices(hidden)):
         allow(path, handled)
     allow("/proc", _READ | _WRITE | _TRUNCATE)
@@ -155,7 +156,7 @@ def devices(hidden: Sequence[str]) -> list[str]:
     return [path for path in _DEVICES if not any(f"{one}/".startswith(f"{path}/") for one in hidden)]
 
 
-def readable(hidden: Iterable[str]) -> list[str]:
+def readable(hidden: Iterable[str], top: str = "/") -> list[str]:
     """Landlock only allows: to hide a folder, allow everything beside it on the way down to it."""
     secret = sorted({os.path.realpath(path) for path in hidden if os.path.lexists(path)})
     found: list[str] = []
@@ -175,5 +176,5 @@ def readable(hidden: Iterable[str]) -> list[str]:
             if not os.path.islink(path):
                 walk(path)
 
-    walk("/")
+    walk(top)
     return found

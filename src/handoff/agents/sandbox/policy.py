@@ -43,6 +43,8 @@ class Policy(NamedTuple):
     refused: str = ""
     """The file in which hosts are written down that were asked for and are not on that list."""
     terminal: bool = False
+    unseen: bool = False
+    """Held without a world of processes of its own: for a run that shall find what it would find without a sandbox."""
 
 
 PROXIES = tuple(

@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.agents.sandbox.home import homes, inside, of_program, shown_places
-from handoff.agents.sandbox.landlock import OLDEST, launcher_words, scope_words, version
+from handoff.agents.sandbox.home import homes, inside, of_program, secrets_in, shown_places
+from handoff.agents.sandbox.landlock import OLDEST, holds_abstract_sockets, launcher_words, scope_words, version
 from handoff.agents.sandbox.policy import ALL, PROVIDERS, Policy, inside_environment
 from handoff.agents.sandbox.proxy import inner_words, outer_words
 from handoff.agents.sandbox.stand_in import links, python_path
@@ -30,6 +30,7 @@ _RUN_KEPT = tuple(
     f"/run/{name}" for name in "systemd/resolve NetworkManager resolvconf current-system opengl-driver".split()
 )
 _PROBE = "--ro-bind / / --dev /dev --proc /proc --unshare-pid --unshare-ipc true".split()
+_PROCESSES = "--unshare-pid"
 _APART = "--die-with-parent --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try --cap-drop ALL".split()
 _HIDE, _SHOW, _OPEN = "--tmpfs", "--ro-bind", "--bind"
 _RUN = "/run"
@@ -104,10 +105,12 @@ def _with_places(policy: Policy, argv: Sequence[str], environment: Mapping[str, 
     hidden = [os.path.realpath(path) for path in policy.hidden if os.path.lexists(path)]
     hidden += homes(policy)
     covered = [*hidden, _TMP, _RUN, _SHARED_MEMORY]
-    shown = [*policy.visible, policy.git_settings, *of_program(argv[0], covered)]
+    shown = _placed(policy, [*policy.visible, policy.git_settings, *of_program(argv[0], covered)])
+    tools = shown_places(policy, covered, environment)
+    hidden += [path for path in secrets_in(tools) if path not in shown]
     return policy._replace(
         hidden=tuple(dict.fromkeys(hidden)),
-        visible=(*_placed(policy, shown), *shown_places(policy, covered, environment)),
+        visible=(*shown, *tools),
         writable=tuple(_placed(policy, policy.writable)),
     )
 
@@ -124,10 +127,11 @@ def _placed(policy: Policy, paths: Iterable[str]) -> list[str]:
 
 def bubblewrap_words(policy: Policy) -> list[str]:
     """The options for bwrap. Order matters: later ones lie over earlier ones."""
-    words = [*_APART]
+    unseen = policy.unseen and policy.network == ALL and holds_abstract_sockets()  # else signals reach everybody
+    words = [word for word in _APART if not unseen or word != _PROCESSES]
     words += [] if policy.network == ALL else ["--unshare-net"]
     words += [] if policy.terminal else ["--new-session"]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", _RUN]
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", *([] if unseen else ["--proc", "/proc"]), "--tmpfs", _RUN]
     for path in _RUN_KEPT:
         words += ["--ro-bind-try", path, path]
     words += ["--bind", policy.temp, _TMP]

@@ -213,8 +213,8 @@ def messages(events: Sequence[Event]) -> list[SpokenWords]:
         elif event.kind in (HEARD, CLAIMED):
             found = [
                 one._replace(state=DELIVERED, session=event.session)
-                if one.state == QUEUED and one.seq <= until
-                else one
+                if one.seq <= until and (one.state == QUEUED or (one.state == DELIVERED and event.kind == CLAIMED))
+                else one  # whoever claims it begins with all of them: also those that an ended session never showed to have seen
                 for one in found
             ]
         elif event.kind == SAW:

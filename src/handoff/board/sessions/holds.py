@@ -189,7 +189,7 @@ def of_agent(store: Store, *, agent: str, host: str) -> Hold | None:
 
 
 def of_task(store: Store, *, key: int, host: str) -> Hold | None:
-    """Why a task is not started on a host, if it is not."""
+    """Why a task is not started on a host, or was not until the time in it."""
     return fetch_one(store, Hold, "get_hold", kind=TASK, name=str(key), host=host)
 
 

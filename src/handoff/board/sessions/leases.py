@@ -251,7 +251,8 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
         if row is not None:
             freed = Task(**row)
             _end_session(transaction, freed, reason)
-            journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt)
+            how: dict[str, Any] = {} if charged else {"charged": False}
+            journal.append(transaction, "task.expired", task=freed, reason=reason, attempt=freed.attempt, **how)
             return outcomes.Outcome(freed)
         if task.attempt < task.max_attempts or not charged:
             return None
@@ -273,13 +274,15 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
 
 def _passed_on(transaction: Transaction, task: Task, reason: str) -> Task | None:
     """The next agent of its list has the task, with attempts of its own; None where there is none."""
-    from handoff.board.tasks import agents  # as above
+    from handoff.base.markdown import number_of  # as above
+    from handoff.board.tasks import agents
 
     agent = agents.next_agent(transaction, task)
     passed = agents.pass_on(transaction, task, agent, spent=True) if agent else None
     if passed is not None:
         _end_session(transaction, passed, reason)
-        said = f"{reason.rstrip('.')}; {task.agent} has used up its {task.max_attempts} attempts, {agent} goes on"
+        tries = number_of(task.max_attempts, "attempt")
+        said = f"{reason.rstrip('.')}; {task.agent} has used up its {tries}, {agent} goes on"
         journal.append(transaction, "task.expired", task=passed, reason=said, attempt=passed.attempt, agent=agent)
     return passed
 

@@ -109,7 +109,10 @@ def open_batch(
         common = {"project": project, "batch": key, "baseline": baseline, "not_before": 0.0, "now": now}
         _add_tasks(transaction, id, sub_tasks, fan_in, workspace, common, used_before=used_before)
         _link(transaction, key, sub_tasks)
-        _requirement(transaction, key, (*(one for one, _, _ in _with_entrants(sub_tasks)), fan_in))
+        parts = (*(one for one, _, _ in _with_entrants(sub_tasks)), fan_in)
+        if any(part.labels for part in parts):
+            keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key)}
+            requirements.add(transaction, {keys[part.id]: requirements.check_labels(part.labels) for part in parts})
         (fan_in_row,) = [row for row in transaction.query("list_batch_keys", batch=key) if not row["scope"]]
         (row,) = transaction.query("set_fan_in", key=key, fan_in=fan_in_row["key"])
         journal.append(transaction, "batch.opened", project=project, batch=key, id=id, total=len(sub_tasks))
@@ -341,7 +344,7 @@ def _question(id: str, total: int, missing: Sequence[Row]) -> str:
     are, again = ("is", f"{id}/{missing[0]['id']}") if len(missing) == 1 else ("are", id)
     return (
         f"{len(missing)} of {total} parts of batch '{id}' {are} missing: {told}. Bring the others together without them?"
-        f" No is said by trying again: handoff retry {again}"
+        f" To wait for them instead: handoff retry {again}"
     )
 
 
@@ -374,12 +377,6 @@ def _link(transaction: Transaction, key: int, sub_tasks: Sequence[SubTask]) -> N
         for need in dict.fromkeys((*part.depends_on, *(one.id for one in entrants(part))))
     ]
     transaction.execute_many("add_need", edges)
-
-
-def _requirement(transaction: Transaction, key: int, parts: Sequence[SubTask]) -> None:
-    if any(part.labels for part in parts):
-        keys = {row["id"]: row["key"] for row in transaction.query("list_batch_keys", batch=key)}
-        requirements.add(transaction, {keys[part.id]: requirements.check_labels(part.labels) for part in parts})
 
 
 def _refuse_live_batch(transaction: Transaction, *, project: str, id: str) -> bool:

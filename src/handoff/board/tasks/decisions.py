@@ -104,6 +104,20 @@ def in_review(store: Store, *, project: str = "") -> list[Decision]:
     return [one for one in found if one.intent.get("review")]
 
 
+def risk_of(decision: Decision) -> tuple[int, int]:
+    """What speaks for looking at finished work early: how many tests it weakens, and how many lines it changes."""
+    weakened, lines = decision.intent.get("risk") or (0, 0)
+    return int(weakened), int(lines)
+
+
+def review_rank(reviewed: Decision | None, asked_at: float) -> tuple[float, ...]:
+    """The order of what waits for a person: questions as they came, then reviews, weakened tests first, then size, then age."""
+    if reviewed is None:
+        return 0.0, 0.0, 0.0, asked_at
+    weakened, lines = risk_of(reviewed)
+    return 1.0, float(not weakened), -float(lines), asked_at
+
+
 def move(transaction: Transaction, decision: Decision, *, state: str, intent: dict[str, Any] | None = None) -> Decision:
     """The decision in another state, or as it was planned anew. Raises Conflict where somebody else has moved it."""
     row = transaction.one(

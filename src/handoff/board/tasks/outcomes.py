@@ -209,6 +209,23 @@ def _do_again(transaction: Transaction, task: Task, *, session: str) -> Task:
     return Task(**row)
 
 
+def reopen(transaction: Transaction, task: Task, *, reason: str, session: str = "") -> Task:
+    """Finished work that its request must be mended for is to be gone on with."""
+    (row,) = transaction.query(
+        "send_back_task", key=task.key, reason=reason, counted=task.counted, now=transaction.now()
+    )
+    found = Task(**row)
+    journal.append(transaction, "task.retried", task=found, session=session, reason=reason)
+    return found
+
+
+def put_evidence(transaction: Transaction, task: Task, **facts: object) -> Task:
+    """A finished task with more that is known of its work."""
+    evidence = texts.write({**texts.read(task.evidence, {}), **facts})
+    (row,) = transaction.query("put_evidence", key=task.key, evidence=evidence, now=transaction.now())
+    return Task(**row)
+
+
 def send_back(store: Store, *, key: int, reason: str, session: str = "") -> Outcome:
     """A finished part does not fit with the others: it is to be done again, and its fan-in waits for it."""
     reason = texts.check(reason.strip(), "reason")

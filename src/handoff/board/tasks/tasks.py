@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 WRITTEN_INSIDE, MODEL, LANDING = "written_inside", "model", "landing"  # in a baseline
 AGENTS, TRIED = "agents", "tried"
 """In a baseline too: the agents in their order where there are several, and what each has tried that is not the present one."""
+ISSUE = "issue"
+"""In a baseline too: the address of the issue that asked for it."""
+ISSUE_LABEL = "agent"
+"""With which an issue is to become a task."""
 LANDINGS = AUTO, REVIEW, BRANCH = "auto", "review", "branch"
 """What becomes of finished work: it lands, it lands after a person's yes, or it stays on its own branch."""
 TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"

@@ -1,7 +1,7 @@
 """Assertions in other languages, by a scanner that knows strings, comments and brackets, and nothing more.
 
 It finds the tests of a file by the words that begin one, cuts out each body by its brackets, and counts. It does not
-understand the language: assertions inside helper functions are not seen, in the old text as little as in the new."""
+understand the language: assertions inside helper functions are seen in scripts alone, where the helper stands in the same file."""
 
 from __future__ import annotations
 
@@ -137,6 +137,11 @@ _RUBY = Language(
     ruby=True,
 )
 
+_HELPER = re.compile(
+    r"\bfunction\s+(?P<name>\w+)\s*\([^()]*\)\s*\{"
+    r"|\b(?:const|let|var)\s+(?P<bound>\w+)\s*=\s*(?:async\s*)?(?:function\b[^(]*)?(?:\([^()]*\)|\w+)\s*(?:=>)?\s*\{?"
+)
+
 LANGUAGES = {
     **dict.fromkeys((".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts"), _SCRIPT),
     **dict.fromkeys((".java", ".kt", ".kts", ".groovy", ".scala"), _JAVA),
@@ -152,6 +157,7 @@ def scanned_tests(text: str, language: Language) -> dict[str, AssertionFacts]:
     """The tests of a file by name, the groups they stand in before them."""
     blank = blank_out(text, language)
     found: dict[str, AssertionFacts] = {}
+    helpers = _helpers(text, blank) if language is _SCRIPT else {}
     groups: list[tuple[int, str, bool]] = []  # where each ends, its name, whether it is skipped
     for match in language.test.finditer(text):
         begin = match.start()
@@ -171,7 +177,25 @@ def scanned_tests(text: str, language: Language) -> dict[str, AssertionFacts]:
             groups.append((end, name, skipped))
             continue
         whole = " > ".join([*(group[1] for group in groups), name])
-        found[_free(found, whole)] = _facts(body, text[end - len(body) : end], skipped, language)
+        facts = _facts(body, text[end - len(body) : end], skipped, language)
+        more = sum(count * len(re.findall(rf"(?<![\w.$]){one}\s*\(", body)) for one, count in helpers.items())
+        found[_free(found, whole)] = facts._replace(assertions=facts.assertions + more)
+    return found
+
+
+def _helpers(text: str, blank: str) -> dict[str, int]:
+    """The functions of a script that assert, by name, and how often."""
+    found: dict[str, int] = {}
+    for match in _HELPER.finditer(blank):
+        last = match.end() - 1
+        end = (
+            _closing(blank, last)
+            if blank[last] == "{"
+            else min(at for at in (blank.find("\n", last), len(blank)) if at >= 0)
+        )
+        count = _facts(blank[last:end], text[last:end], False, _SCRIPT).assertions
+        if count and not _SCRIPT.test.search(text, last, end):  # a group of tests is no helper
+            found[match["name"] or match["bound"]] = count
     return found
 
 

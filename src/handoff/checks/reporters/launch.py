@@ -147,15 +147,14 @@ def main(fd: int) -> int:
     prepare(job)
     runner = job["runner"]
     try:
-        if runner != "plain":
-            importlib.import_module(runner)
+        importlib.import_module(runner)
     except ImportError as error:
         if error.name != runner:
             raise
         os.write(2, f"{sys.executable}: No module named {runner}\n".encode())
         return 1
     witness = load_ours(f"{runner}_witness")
-    sys.argv = [runner if runner != "plain" else ""]
+    sys.argv = [runner]
     code = int(witness.run(say, job, lambda: open_tree(job), load_ours))
     say({"t": "end", "exit": code})
     return code

@@ -47,56 +47,6 @@ def digest(code: Any) -> str:
     return seen.hexdigest()[:12]
 
 
-def empty_function(*_given: Any, **_named: Any) -> object:
-    return object()
-
-
-def empty_setter(*_given: Any, **_named: Any) -> None:
-    return None
-
-
-def functions_behind(value: Any) -> list[Any]:
-    """The functions a name stands for: of a method, a property, and of what a decorator wrapped; caches are forgotten."""
-    found = []
-    for _ in range(9):
-        if callable(getattr(value, "cache_clear", None)):
-            value.cache_clear()
-        for name in ("__func__", "fget"):
-            value = getattr(value, name, value)
-        code = getattr(value, "__code__", None)
-        if code is not None and not code.co_freevars:
-            found.append(value)
-        value = getattr(value, "__wrapped__", None)
-        if value is None:
-            break
-    return found
-
-
-def take_out(top: str, functions: Any) -> list[tuple[Any, Any]]:
-    """Empty these functions of loaded modules; each with the code it had."""
-    undo = []
-    places = {os.path.join(top, path) for path, _ in functions}
-    modules = [(os.path.realpath(file), one) for one in list(sys.modules.values()) if (file := _file(one))]
-    loaded = [(file, one) for file, one in modules if file in places]
-    for path, name in functions:
-        for file, module in loaded:
-            if file != os.path.join(top, path):
-                continue
-            value: Any = module
-            for part in name.split("."):
-                value = vars(value).get(part) if value is not None and hasattr(value, "__dict__") else None
-            for one in functions_behind(value) if value is not None else ():
-                undo.append((one, one.__code__))
-                quiet = name.rpartition(".")[2] in ("__init__", "__post_init__", "__setattr__", "__setitem__")
-                one.__code__ = (empty_setter if quiet else empty_function).__code__
-    return undo
-
-
-def _file(module: Any) -> str:
-    value = getattr(module, "__file__", None)
-    return value if isinstance(value, str) else ""
-
-
 class Witness:
     """Says what happens, as it happens."""
 
@@ -107,29 +57,17 @@ class Witness:
         self._before: dict[str, Any] = {}
         self._held: dict[str, int] = {}
         self._support = job["support"]
-        inside: list[Any] = job.get("inside") or [[], [], []]
-        self._watched, self._emptied, self._functions = inside
-        self._called: dict[str, set[str]] = {}
-        self._took: dict[str, int] = {}
         self.opened: Callable[[], object] = bool
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: Any) -> None:
         self.opened()
-        # Not by `-o`: pytest rewrites the assertions of installed plugins too, and Hypothesis makes thousands about itself in each test.
-        # Counted, they took ten times as long as the test and passed for its own. Plugins are loaded by now.
-        early_config._inicache["enable_assertion_pass_hook"] = True  # noqa: SLF001 - there is no public way to set it this late
-        marked: set[str] = getattr(early_config.pluginmanager.rewrite_hook, "_must_rewrite", set())
-        marked -= {name for name in marked if name.partition(".")[0] == "hypothesis"}
-        fresh = [name for name in self._support if name not in sys.modules]
-        pytest.register_assert_rewrite(*fresh)
+        count_assertions(early_config, self._support)
         self._before = self._prints.fingerprints(_RUNNER)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: Any) -> None:
-        """One process: what another one tells of its tests could be anybody's word."""
-        if hasattr(config.option, "numprocesses"):
-            config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+        one_process(config)
 
     def pytest_collection_finish(self, session: Any) -> None:
         self._say({"t": "collected", "ids": [item.nodeid for item in session.items]})
@@ -139,31 +77,6 @@ class Witness:
         outcome: Any = yield
         error = outcome.excinfo
         self._raw[pyfuncitem.nodeid] = error[0].__name__ if error else ""
-
-    @pytest.hookimpl(hookwrapper=True, trylast=True)
-    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
-        """Where a test was named: what it enters of the tree, or how it does without some functions of it."""
-        name = item.nodeid.rpartition("::")[2].partition("[")[0]
-        undo: list[tuple[Any, Any]] = []
-        if name in self._emptied:
-            undo = take_out(self._top.rstrip(os.sep), self._functions)
-            self._took[item.nodeid] = len(undo)
-        if name in self._watched:
-            seen, top = self._called.setdefault(item.nodeid, set()), self._top
-
-            def look(frame: Any, event: str, _given: Any) -> None:
-                code = frame.f_code
-                if event == "call" and code.co_filename.startswith(top):
-                    seen.add(f"{code.co_filename[len(top) :]}:{getattr(code, 'co_qualname', code.co_name)}")
-
-            sys.setprofile(look)
-        try:
-            yield
-        finally:
-            if name in self._watched:
-                sys.setprofile(None)
-            for function, code in undo:
-                function.__code__ = code
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._held[nodeid] = 0
@@ -186,8 +99,6 @@ class Witness:
                     "outcome": report.outcome,
                     "expected": hasattr(report, "wasxfail"),
                     "raw": self._raw.get(report.nodeid, "") if report.when == "call" else "",
-                    "called": sorted(self._called.get(report.nodeid, ()))[:500],
-                    "emptied": self._took.get(report.nodeid, 0),
                     "held": self._held.get(report.nodeid, 0),
                     "text": "" if report.outcome == "passed" else _text(report),
                     "seconds": round(float(getattr(report, "duration", 0.0)), 5),
@@ -225,6 +136,63 @@ def _text(report: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST // 4] + "\n…\n" + text[-_LONGEST // 4 * 3 :]
 
 
+class _Asker:
+    """Stands in the place of pytest's own loop, and asks the tests whether they mind."""
+
+    def __init__(self, asked: Any, support: list[str]) -> None:
+        self._asked, self._support = asked, support
+        self.opened: Callable[[], object] = bool
+        self._held: dict[str, int] = {}
+        asked.held = self._held
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+        self.opened()
+        count_assertions(early_config, self._support)
+
+    def pytest_assertion_pass(self, item: Any) -> None:
+        node = item.nodeid.partition("[")[0]
+        self._held[node] = self._held.get(node, 0) + 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: Any) -> None:
+        one_process(config)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self._asked.ask([(item.nodeid, item) for item in session.items], run_item)
+        return True
+
+
+def count_assertions(config: Any, support: list[str]) -> None:
+    """Let pytest say each assertion that holds, in tests and in what they stand on.
+
+    Not by `-o`: pytest rewrites the assertions of installed plugins too, and Hypothesis makes thousands about itself in each test.
+    Counted, they took ten times as long as the test and passed for its own. Plugins are loaded by now.
+    """
+    config._inicache["enable_assertion_pass_hook"] = True  # noqa: SLF001 - there is no public way to set it this late
+    marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
+    marked -= {name for name in marked if name.partition(".")[0] == "hypothesis"}
+    pytest.register_assert_rewrite(*[name for name in support if name not in sys.modules])
+
+
+def one_process(config: Any) -> None:
+    """What another one tells of its tests could be anybody's word."""
+    if hasattr(config.option, "numprocesses"):
+        config.option.numprocesses, config.option.dist, config.option.tx = 0, "no", []
+
+
+def run_item(item: Any) -> tuple[str, str, str] | None:
+    """Run one test; what was raised, where and in which words, where it failed."""
+    runner = item.config.pluginmanager.getplugin("runner")
+    for report in runner.runtestprotocol(item, log=False, nextitem=None):
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            words = str(getattr(crash, "message", "")).partition(":")[0].partition("\n")[0]
+            return words, str(getattr(crash, "path", "")), str(report.longreprtext)[-300:]
+    return None
+
+
 def run(
     say: Callable[[dict[str, Any]], None],
     job: dict[str, Any],
@@ -232,6 +200,10 @@ def run(
     ours: Callable[[str], ModuleType],
 ) -> int:
     """pytest as the project has it; the exit code."""
+    if job.get("inside"):
+        asker = _Asker(ours("asking").asked_tests(say, job, ours), job["support"])
+        asker.opened = open_tree()
+        return int(pytest.main([*job["words"], "-o", f"cache_dir={job['cache']}"], plugins=[asker]))
     witness = Witness(say, job, ours("fingerprints"))
     words = [*job["words"], "-o", f"cache_dir={job['cache']}"]
     witness.opened = open_tree()

@@ -9,7 +9,9 @@ from handoff.base.clock import age, stamp
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import end_sentence, fenced, one_line
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
 from handoff.board.events import journal
+from handoff.board.events.wording import refusal_words
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.features import own_client
@@ -38,15 +40,6 @@ _MOST_SESSIONS, _LAST_LINES, _LINE = 8, 20, 300
 _ASSERTION = ("assert ", "AssertionError", "E   ", "expected", "Error:", "panicked at", "error:")
 
 
-def refusal_words(body: dict[str, Any]) -> str:
-    """Why a report was refused, in short, from what the journal keeps of it."""
-    outside = body.get("outside") or ()
-    if outside:
-        return f"it changed files it does not own: {', '.join(map(on_one_line, outside[:5]))}"
-    check = body.get("check") or {}
-    return f"`{check.get('command')}` is {check.get('verdict')}" if check else "its check is red"
-
-
 class Attempt(Record):
     """One session of the task and what became of it."""
 
@@ -64,6 +57,8 @@ class Attempts(Record):
     found: tuple[Attempt, ...] = ()
     others: tuple[str, ...] = ()
     """What people and other tasks did to it, a line each."""
+    undone: bool = False
+    """Whether the last of them landed, and that was taken back since."""
 
     @property
     def last(self) -> Attempt | None:
@@ -119,7 +114,9 @@ def of_task(
         for event in events
         if event.kind in _BY_OTHERS
     )
-    return Attempts(found, others)
+    last = [event.kind for event in events if event.kind in ("task.claimed", "task.undone", "task.landed_again")]
+    held = task.state == states.RUNNING and last[-1:] == ["task.claimed"]
+    return Attempts(found, others, undone=(last[:-1] if held else last)[-1:] == ["task.undone"])
 
 
 def _words(event: Event) -> str:
@@ -166,7 +163,8 @@ def _endings(events: Sequence[Event], label: str) -> list[str]:
             said[refusal_words(body)] = f"its report was refused: {refusal_words(body)}"
         elif event.kind == "task.blocked":
             who = "it blocked the task" if event.session else "the task was blocked"
-            said[why] = f"{who}: {why}" if why else who
+            refusal = why.removeprefix(gates.SAID_NO)
+            said[why] = f"a person said no: {refusal}" if refusal != why else f"{who}: {why}" if why else who
         elif event.kind == "task.finished":
             words = str(body.get("summary") or "")
             said[words] = f"it reported: {words or 'done'}"
@@ -258,7 +256,7 @@ def _red_run(past: PastSession, since: float = 0.0) -> PromptPart:
 
 
 def _counted(task: Task, most: int) -> str:
-    left = "; after it a person is asked." if task.attempt >= most else "."
+    left = "; after it a person decides." if task.attempt >= most else "."
     return f"This is attempt {task.attempt} of {most}{left}"
 
 
@@ -332,6 +330,11 @@ def next_words(attempts: Attempts) -> list[str]:
         lines.append(
             f"Find out why `{attempts.red.get('command')}` is red before you write; keep what is right of the work that lies here."
             " If the brief and the check contradict each other, block the task and say how."
+        )
+    elif attempts.undone:
+        lines.append(
+            "Its work had landed, and a person took that back. Their words above say why, if they said it. Else read the work"
+            " against the brief, and find out what was wrong, before you do the same again."
         )
     elif not blocked:
         lines.append("Go on in the files as they lie; do not begin anew. Look at what is changed first.")

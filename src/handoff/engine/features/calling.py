@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.ids import on_one_line
 from handoff.base.process import feed, find
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
 
 if TYPE_CHECKING:
     from handoff.engine.app import App

@@ -253,7 +253,7 @@ def add_rule(app: App, *, text: str) -> str:
         return note(app, text=f"Rule: {text.strip()}" if text.strip() else "")
     if app.settings.get("HANDOFF_SESSION"):
         raise Refused("Rules of a project are its person's to give.", "Leave a note instead: handoff task note 'TEXT'")
-    from handoff.engine.home import find_project, settle
+    from handoff.engine.app.home import find_project, settle
     from handoff.feature.baton import RULES_FILE
 
     rule = _words(text, "rule")

@@ -206,7 +206,7 @@ def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat:
     proof = [f"The step is done when `{step.check}` is green."] if step is not None and step.check else []
     whole = config.text("check")
     found = "as the project's documents say" if chat else f"`{program} check` finds and runs it"
-    proof.append(f"The whole suite: `{whole}`" if whole else f"The whole suite: {found}.")
+    proof.append(f"All tests: `{whole}`" if whole else f"All tests: {found}.")
     work = f"{templates.bullets(first, none='')}\n\n{templates.step_rules(where, program, chat=chat)}"
     return {
         NEXT: [

@@ -16,7 +16,7 @@ from handoff.base.errors import UserError
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,7 +142,8 @@ def statements(sessions: Sequence[PastSession]) -> list[str]:
 
 def own_words(known: HistoryFacts) -> Iterator[tuple[float, str]]:
     """What a session said, newest first, without what stands among its decisions, dead ends and next action."""
-    told = _told_elsewhere(known)
+    pinned: list[Utterance] = [*known.decisions, *known.dead_ends, *([known.next_action] if known.next_action else [])]
+    told = sorted((one.text for one in pinned), key=len, reverse=True)
     for said in reversed(known.statements):
         text = said.text
         for words in told:
@@ -150,11 +151,6 @@ def own_words(known: HistoryFacts) -> Iterator[tuple[float, str]]:
         text = _short(text, _LONGEST)
         if len(text) > 1:
             yield said.at, text
-
-
-def _told_elsewhere(known: HistoryFacts) -> list[str]:
-    pinned: list[Utterance] = [*known.decisions, *known.dead_ends, *([known.next_action] if known.next_action else [])]
-    return sorted((one.text for one in pinned), key=len, reverse=True)
 
 
 def _short(text: str, limit: int) -> str:

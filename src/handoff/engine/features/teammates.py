@@ -23,7 +23,7 @@ def at_work(app: App) -> list[str]:
     if not app.has_rows:
         return []
     from handoff.board.tasks import states, tasks
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
 
     try:
         project = find_project(app).name
@@ -44,7 +44,7 @@ def at_work(app: App) -> list[str]:
 
 def project_of(app: App) -> str:
     """Under which name the relay knows this folder; empty where it does not."""
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
 
     try:
         return find_project(app).name
@@ -57,7 +57,7 @@ def under_way(app: App) -> dict[str, int]:
     if not app.has_rows:
         return {}
     from handoff.board.tasks import tasks
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
 
     try:
         project = find_project(app).name

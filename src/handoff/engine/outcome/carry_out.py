@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext, suppress
 
-from handoff.base.errors import Conflict, HandoffError
+from handoff.base.errors import HandoffError
 from handoff.base.files import locked, make_folder
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
@@ -17,20 +17,19 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.tasks import batches, decisions, metrics, outcomes, states, tasks
-from handoff.engine.fanout import views
-from handoff.engine.features import brought_home, plan_steps
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
+from handoff.engine.features import plan_steps
 from handoff.engine.outcome import kinds
 from handoff.engine.outcome.ended import Finished
-from handoff.engine.proof import git_notes
-from handoff.engine.proof.evidence import Evidence
-from handoff.engine.workspaces import arrival, publish, task_clones
-from handoff.engine.workspaces.landing.members import target_of
+from handoff.engine.place import arrival, brought_home, publish, task_clones
+from handoff.engine.place.fanout import views
+from handoff.engine.place.landing.members import target_of
+from handoff.engine.place.proof import git_notes
+from handoff.engine.place.proof.evidence import Evidence
 from handoff.git.landing.target import InTheWay, Landing
 from handoff.git.snapshots.restore import tree_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -38,12 +37,10 @@ if TYPE_CHECKING:
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.members import Member
+    from handoff.engine.place.arrival import LandingPlan
+    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.store.database import Transaction
-
-    Turn = Callable[[SnapshotStore], AbstractContextManager[None]]
 
 JUDGED = "task.judged"  # in the journal: believed and kept, but not landed yet
 PLANNED = "refs/handoff/decided/"
@@ -73,47 +70,37 @@ def notes_of(task: Task, evidence: Evidence, *, session: str, began: float) -> l
     return [git_notes.note_of(evidence.workspace, evidence.head, evidence.tree, work, verdict, began)]
 
 
-def plan_documents(snapshot_store: SnapshotStore, task: Task, clone: Workspace, intent: dict[str, Any]) -> None:
+def plan_documents(store: SnapshotRepo, task: Task, clone: Workspace, intent: dict[str, Any]) -> None:
     """What the session wrote in a feature's documents comes home with its work."""
-    intent["documents"] = brought_home.plan_home(snapshot_store.store, task.workspace, clone)
+    intent["documents"] = brought_home.plan_home(store, task.workspace, clone)
     intent["record"]["documents"] = [one["path"] for one in intent["documents"]]
 
 
-def plan_landing(
-    app: App,
-    snapshot_store: SnapshotStore,
-    task: Task,
-    member: Member,
-    intent: dict[str, Any],
-    *,
-    waited: bool = False,
-) -> None:
-    """Put into the intent where the work lands; raises what keeps it from landing."""
-    intent["lands"] = True
-    plan = arrival.plan(app, snapshot_store, task, member, onto=intent["onto"], waited=waited)
+def plan_landing(store: SnapshotRepo, top: str, task: Task, plan: LandingPlan, intent: dict[str, Any]) -> None:
+    """Put into the intent where the work lands."""
     intent["record"].update(plan.record)
     intent["landing"] = plan.landing._asdict() if plan.landing is not None else {}
     intent["landed_notes"] = []
     if plan.landing is None:
         return
-    new, top = plan.landing.new, snapshot_store.place.source.top
-    snapshot_store.store.point(f"{PLANNED}{task.key}", new)
+    new = plan.landing.new
+    store.point(f"{PLANNED}{task.key}", new)
     own = intent["notes"][:1]
     if plan.exact and own:
         intent["landed_notes"] = [{**own[0], "repository": top, "commit": new}]
     elif plan.verdict is not None and plan.verdict.green:
         words = f"land {', '.join(plan.landing.members)}"
         work = git_notes.RecordedWork(project=task.project, task=words, next="done")
-        tree = tree_of(snapshot_store.store, new)
+        tree = tree_of(store, new)
         intent["landed_notes"] = [git_notes.note_of(top, new, tree, work, plan.verdict, plan.landing.time)]
 
 
-def forget_plan(snapshot_store: SnapshotStore, task: Task, intent: dict[str, Any], unplanned: dict[str, Any]) -> None:
+def forget_plan(store: SnapshotRepo, task: Task, intent: dict[str, Any], unplanned: dict[str, Any]) -> None:
     """Nothing lands yet: the branch may move before a person says yes, and then it is planned anew."""
     intent["record"] = unplanned
     for name in ("landing", "landed_notes"):
         intent.pop(name)
-    snapshot_store.store.git("update-ref", "-d", f"{PLANNED}{task.key}")
+    store.git("update-ref", "-d", f"{PLANNED}{task.key}")
 
 
 def ask(
@@ -180,7 +167,7 @@ def carry(
         leases.heartbeat(app.database, key=task.key, fence=decision.fence)
     intent = decision.intent
     if intent.get("lands"):
-        turn: Turn = arrival.turn if evidence is None else lambda _: nullcontext()
+        turn: arrival.Turn = arrival.turn if evidence is None else lambda _: nullcontext()
         try:
             decision, intent = _land(app, task, decision, intent, waited=answer is not None, turn=turn)
         except arrival.NotLanded as error:
@@ -219,7 +206,7 @@ def _land(
     intent: dict[str, Any],
     *,
     waited: bool,
-    turn: Turn,
+    turn: arrival.Turn,
 ) -> tuple[Decision, dict[str, Any]]:
     """Move the branch as it was planned; where it has moved on meanwhile, plan anew, and write that down first."""
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
@@ -232,10 +219,13 @@ def _land(
                 snapshot_store.store.git("update-ref", "-d", f"{PLANNED}{task.key}")
                 return decision, intent
         except InTheWay as error:
-            member = _kept(snapshot_store, task)
+            member = task_clones.kept_member(snapshot_store, task)
             raise arrival.in_the_way(app, snapshot_store, task, member, error, onto=intent["onto"]) from None
         with turn(snapshot_store):
-            plan_landing(app, snapshot_store, task, _kept(snapshot_store, task), intent, waited=waited)
+            member = task_clones.kept_member(snapshot_store, task)
+            intent["lands"] = True
+            plan = arrival.plan(app, snapshot_store, task, member, onto=intent["onto"], waited=waited)
+            plan_landing(snapshot_store.store, snapshot_store.place.source.top, task, plan, intent)
             with app.database.transaction() as transaction:
                 decision = decisions.move(transaction, decision, state=decision.state, intent=intent)
             planned = True
@@ -248,17 +238,6 @@ def _land(
 def _landing(intent: dict[str, Any]) -> Landing:
     values = intent["landing"]
     return Landing(**values)._replace(members=tuple(values["members"]))
-
-
-def _kept(snapshot_store: SnapshotStore, task: Task) -> Member:
-    """The work as it was judged and kept."""
-    commit = task_clones.kept_commit(snapshot_store, task)
-    found = task_clones.kept_members(snapshot_store, {task_clones.name_of(task): commit}) if commit else []
-    if not found:
-        raise Conflict(
-            f"The work of '{task.label}' is not in this home.", f"Give the task back: handoff retry {task.label}"
-        )
-    return found[0]
 
 
 def _write_notes(app: App, task: Task, intent: dict[str, Any]) -> str:

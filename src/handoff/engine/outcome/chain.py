@@ -12,13 +12,14 @@ from handoff.base.errors import Refused
 from handoff.base.light_json import loads
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import forges
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches, decisions, outcomes, states, tasks
-from handoff.engine.fanout import views
-from handoff.engine.home import home_config, project_name
+from handoff.engine.app.home import home_config, project_name
 from handoff.engine.outcome.ended import Finished
 from handoff.engine.outcome.kinds import BRANCH, IN_ORDER, KINDS, is_judged_later
+from handoff.engine.place.fanout import views
 
 if TYPE_CHECKING:
     from typing import Any
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.outcome.ended import CurrentClaim
-    from handoff.engine.proof.evidence import Evidence
-    from handoff.engine.workspaces.arrival import JudgedWork, SentBack
+    from handoff.engine.place.arrival import JudgedWork, SentBack
+    from handoff.engine.place.proof.evidence import Evidence
     from handoff.git.workspaces.workspaces import Workspace
     from handoff.store.database import Transaction
 
@@ -107,7 +108,7 @@ def _refused(
     views.refresh(app, task.project)
     outside = [path for path in evidence.outside if not said.accept_outside]
     if not outside and evidence.verdict is not None:
-        from handoff.engine.proof import faults
+        from handoff.engine.place.proof import faults
 
         freed = _without_suite(app, task, held.fence, clone, evidence.verdict)
         if freed is not None:
@@ -119,7 +120,7 @@ def _refused(
 
 
 def _has_clone(app: App, task: Task) -> bool:
-    from handoff.engine.workspaces import task_clones
+    from handoff.engine.place import task_clones
 
     return task_clones.of_task(app, task) is not None
 
@@ -154,7 +155,7 @@ def _decided(
     from contextlib import ExitStack
 
     from handoff.engine.outcome import carry_out, reviews
-    from handoff.engine.workspaces import arrival, task_clones, task_work
+    from handoff.engine.place import arrival, task_clones, task_work
 
     if held.fence is not None:
         _renew(app, task, held)  # a check may take long: whoever was replaced lands nothing
@@ -175,15 +176,21 @@ def _decided(
             intent["onto"] = clone.target
             snapshot_store = task_clones.snapshot_store_of_project(app, task)
             if KINDS[task.kind].documents:
-                carry_out.plan_documents(snapshot_store, task, clone, intent)
-            mode = _landing_mode(app, task)
+                carry_out.plan_documents(snapshot_store.store, task, clone, intent)
+            asked = forges.of_task(app.database, task=task.key)
+            on_request = asked is not None and asked.ref == clone.target  # that branch is ours: people look at it there
+            mode = tasks.AUTO if on_request else _landing_mode(app, task)
             if mode != tasks.BRANCH and _lands(app, task):
                 turn.enter_context(arrival.turn(snapshot_store))
                 unplanned = dict(record)
                 try:
-                    carry_out.plan_landing(app, snapshot_store, task, judged.member, intent)
+                    intent["lands"] = True
+                    plan = arrival.plan(app, snapshot_store, task, judged.member, onto=intent["onto"])
+                    top = snapshot_store.place.source.top
+                    carry_out.plan_landing(snapshot_store.store, top, task, plan, intent)
                     if mode == tasks.REVIEW and intent["landing"] and not intent["by_person"]:
-                        carry_out.forget_plan(snapshot_store, task, intent, unplanned)
+                        carry_out.forget_plan(snapshot_store.store, task, intent, unplanned)
+                        intent["risk"] = reviews.risk_of(snapshot_store.store.git, judged.member)
                         _ask_for_review(app, task, intent)
                 except arrival.SentBack as error:
                     if held.fence is None or said.by_person:
@@ -219,7 +226,7 @@ def _landing_mode(app: App, task: Task) -> str:
 
 def _ask_for_review(app: App, task: Task, intent: dict[str, Any]) -> None:
     """Work that could land waits for a person who looks at it."""
-    from handoff.engine.workspaces.arrival import NotLanded
+    from handoff.engine.place.arrival import NotLanded
 
     intent["review"] = True
     branch, record, program = intent["onto"].removeprefix("refs/heads/"), intent["record"], app.settings.program
@@ -314,8 +321,8 @@ def _blame_parts(app: App, task: Task, held: CurrentClaim, clone: Workspace, jud
     """A fan-in that has changed nothing answers for nothing: parts that make it red go back; what that is said with."""
     if task.kind != tasks.FAN_IN or held.fence is None:
         return ""
-    from handoff.engine.workspaces import arrival
-    from handoff.engine.workspaces.landing import conflict
+    from handoff.engine.place import arrival
+    from handoff.engine.place.landing import conflict
 
     laid = conflict.of_workspace(clone)  # who settles a conflict may write nothing else
     if judged.member.touches and laid is None:
@@ -344,7 +351,7 @@ def _renew(app: App, task: Task, held: CurrentClaim) -> Task:
 
 def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
     """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
-    from handoff.engine.proof.evidence import Evidence
+    from handoff.engine.place.proof.evidence import Evidence
 
     if held.fence is None and task.kind == tasks.PLAN:
         raise Refused(
@@ -364,12 +371,12 @@ def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
 def _judge(
     app: App, task: Task, held: CurrentClaim, summary: str
 ) -> tuple[Evidence, Workspace | None, JudgedWork | None]:
-    from handoff.engine.proof import evidence
-    from handoff.engine.workspaces import task_clones
+    from handoff.engine.place import task_clones
+    from handoff.engine.place.proof import evidence
 
     clone = None if task.ended else task_clones.of_task(app, task)
     if clone is not None and held.workspace in ("", clone.tree):
-        from handoff.engine.workspaces import task_work
+        from handoff.engine.place import task_work
 
         judged = task_work.judge(app, task, clone, summary=summary)
         return judged.evidence, clone, judged

@@ -7,7 +7,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 if TYPE_CHECKING:
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.proof.evidence import Evidence
+    from handoff.engine.place.proof.evidence import Evidence
 
 
 class CurrentClaim(Record):

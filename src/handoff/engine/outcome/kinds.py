@@ -43,8 +43,8 @@ KINDS = {
     SUB_TASK: Kind(lands=IN_ORDER, documents=False, clone="owning"),
     ENTRANT: Kind(lands=NOWHERE, documents=False, clone="always"),
     FAN_IN: Kind(clone="joining"),
-    PHASE: Kind(judge="handoff.engine.flows.conclude", lands=FLOW, follows="handoff.engine.flows.advance"),
-    PLAN: Kind(judge="handoff.engine.tasks.splitting.planner", lands=NOWHERE, clone="always"),
+    PHASE: Kind(judge="handoff.engine.work.flows.conclude", lands=FLOW, follows="handoff.engine.work.flows.advance"),
+    PLAN: Kind(judge="handoff.engine.work.tasks.splitting.planner", lands=NOWHERE, clone="always"),
 }
 
 

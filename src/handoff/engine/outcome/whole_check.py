@@ -10,9 +10,9 @@ from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.tasks import batches, states, tasks
 from handoff.checks.suite import plain_command
-from handoff.engine.proof import faults
-from handoff.engine.proof.test_runs import suites_of
-from handoff.engine.workspaces import arrival, task_work
+from handoff.engine.place import arrival, task_work
+from handoff.engine.place.proof import faults
+from handoff.engine.place.proof.test_runs import suites_of
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
@@ -88,19 +88,19 @@ def words(batch: Batch, fan_in: Task, events: Iterable[Event]) -> str:
     kept = loads(batch.manifest or "{}")
     judged = _judged_by(kept, fan_in, events)
     if kept.get("land") == batches.LAND_IN_ORDER:
-        return f"Each part landed by its own check alone; the whole is judged once, after the last. {judged}"
+        return f"Each part landed by its own check alone; the merged result is checked once, after the last. {judged}"
     return judged
 
 
 def _judged_by(kept: Mapping[str, Any], fan_in: Task, events: Iterable[Event]) -> str:
     dropped = next((event.body for event in events if event.kind == DROPPED), None)
     if dropped is not None:
-        return f"The project's own suite (`{dropped['command']}`) did not judge the whole: {dropped['reason']}."
+        return f"The project's own suite (`{dropped['command']}`) did not check the merged result: {dropped['reason']}."
     if not fan_in.check_command:
-        return "Nothing judges the whole: the manifest names no check, and no suite of the project was found green."
+        return "Nothing checks the merged result: the manifest names no check, and no suite of the project was found green."
     if kept.get(SUITE) == fan_in.check_command:
-        return f"The whole is judged by the project's own suite: `{fan_in.check_command}`."
-    return f"The whole is judged by what the manifest says, not by the project's own suite: `{fan_in.check_command}`."
+        return f"The merged result is checked with the project's own suite: `{fan_in.check_command}`."
+    return f"The merged result is checked with what the manifest says, not by the project's own suite: `{fan_in.check_command}`."
 
 
 # --- when it is whole ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import batches, states, tasks
-from handoff.engine.home import files_folder, files_stamp
+from handoff.engine.app.home import files_folder, files_stamp
 from handoff.engine.safety.snapshots import SnapshotStore
 from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
@@ -165,6 +165,8 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
     """All that is compared from look to look, as plain values."""
     guard = os.path.join(app.settings.home, "guard")
     resting = resting_clones(watched.workspaces, watched.at_work) & before.get("workspaces", {}).keys()
+    known = {name: before["workspaces"][name] for name in resting}
+    there = (one for one in watched.workspaces if os.path.lexists(one.tree))
     return {
         **tampering.facts(watched.store, watched.source, before),
         "busy": watched.busy,
@@ -173,14 +175,14 @@ def facts(app: App, watched: WatchedRepository, before: dict[str, Any]) -> dict[
         "queue": os.path.isdir(os.path.join(watched.project, "queue")),
         "wiped": missing_batches(app, watched.name),
         "shims": [role for role in ROLES if os.path.exists(os.path.join(guard, role, "git"))],
-        "workspaces": _tips(watched, {name: before["workspaces"][name] for name in resting}),
+        "workspaces": {one.name: known[one.name] if one.name in known else _tip(one) for one in there},
         "planted": count_injected(app, watched.workspaces, resting=resting),
         "snapshot": before.get("snapshot", ""),
     }
 
 
 def keep(app: App, watched: WatchedRepository) -> str:
-    """A snapshot that holds the repository as it is, its documents too where git is told to ignore them."""
+    """A snapshot that holds the repository as it is, its documents too where git ignores them."""
     kept = keep_snapshot(app, watched.snapshot_store, "watched")
     if os.path.isdir(os.path.join(watched.source.top, PROJECT_FOLDER)):
         kept = keep_snapshot(app, watched.snapshot_store, "watched", paths=[PROJECT_FOLDER])
@@ -199,11 +201,6 @@ def _documents(top: str) -> list[str]:
             if file.endswith(".md") and os.path.isfile(path) and os.path.getsize(path):
                 found.append(tampering.as_text(f"{name}/{file}"))
     return found
-
-
-def _tips(watched: WatchedRepository, known: dict[str, str]) -> dict[str, str]:
-    there = (one for one in watched.workspaces if os.path.lexists(one.tree))
-    return {one.name: known[one.name] if one.name in known else _tip(one) for one in there}
 
 
 def _tip(workspace: Workspace) -> str:
@@ -228,6 +225,17 @@ def our_moves(watched: WatchedRepository, before: dict[str, Any], now: dict[str,
     known = ready_workspaces(watched.project, gone)
     ours |= {(f"refs/heads/handoff/{name}", "") for name in gone if name not in known}
     return ours
+
+
+def lost_races(app: App, before: dict[str, Any], now: dict[str, Any]) -> set[tuple[str, str]]:
+    """Branches of those that lost a race: handoff drops them when the winner has landed, and nobody's branch holds their commits."""
+    found = set()
+    for name in before.get("refs", {}).keys() - now["refs"].keys():
+        number = name.rpartition("-")[2] if name.startswith("refs/heads/handoff/") else ""
+        task = tasks.look_up(app.database, key=int(number)) if number.isdecimal() else None
+        if task is not None and task.kind == tasks.ENTRANT and task.ended:
+            found.add((name, ""))
+    return found
 
 
 def strange_commits(watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any]) -> list[Tampering]:

@@ -110,7 +110,7 @@ def _look_at(app: App, watched: WatchedRepository) -> int:
 def _compared(
     app: App, watched: WatchedRepository, before: dict[str, Any], now: dict[str, Any], open_ones: Sequence[Incident]
 ) -> Inspection:
-    ours = repositories.our_moves(watched, before, now)
+    ours = repositories.our_moves(watched, before, now) | repositories.lost_races(app, before, now)
     fixed, resolved = [], set()
     for incident in open_ones:
         if repositories.is_fixed(watched, incident.fixed, now):

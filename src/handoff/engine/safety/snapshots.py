@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
 from handoff.base.errors import HandoffError, Refused, UserError
-from handoff.engine.home import find_project, settle
+from handoff.engine.app.home import find_project, settle
 from handoff.git.commits.merge import made_by
 from handoff.git.plumbing import Source, find_top, no_checkout, open_source, read_text
 from handoff.git.plumbing.repository import Repository

@@ -288,7 +288,7 @@ def _ignored(snapshot_store: SnapshotStore, start: Snapshot) -> list[Blinded]:
     if not new:
         return []
     fix = _restore_command(snapshot_store, start, "--setting", _EXCLUDE)
-    what = f"git was told in .git/{_EXCLUDE} to ignore more files"
+    what = f".git/{_EXCLUDE} ignores more files than before"
     return [Blinded(kind=IGNORED, what=what, names=tuple(new), fixes=(fix,))]
 
 

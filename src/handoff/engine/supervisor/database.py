@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+
+from handoff.base.clock import stamp
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, pauses
-from handoff.store import upkeep
+from handoff.store import leftovers, upkeep
 from handoff.store.addresses import password_of
 from handoff.store.database import POSTGRES
-from handoff.store.drivers import open_database
+from handoff.store.drivers import file_of, open_database
 from handoff.store.migrate import VERSION
+from handoff.store.sqlite import SqliteDatabase
 from handoff.store.upkeep import move_rows
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.store.upkeep import DatabaseHealth
+
+
+_DAY_SECONDS, _KEPT_BACKUPS = 86_400.0, 3
 
 
 class DatabaseStatus(Record):
@@ -40,6 +47,31 @@ def look(app: App, *, closely: bool = False) -> DatabaseStatus:
     database = app.database
     fares = upkeep.health(database) if closely else None
     return DatabaseStatus(database.kind, database.place, VERSION, database.weakness(), fares)
+
+
+def watch(app: App) -> None:
+    """Look through the file before anybody works with it; refuse a damaged one."""
+    if isinstance(app.database, SqliteDatabase):
+        app.database.examine()
+
+
+def back_up(app: App) -> str:
+    """Once a day a copy of the rows beside the file, the newest three of them; its name, or nothing where none was due."""
+    database = app.database
+    if not isinstance(database, SqliteDatabase):
+        return ""
+    newest = next(iter(leftovers.backups(database.place, leftovers.DAILY)), "")
+    if newest and app.clock.now() - os.path.getmtime(newest) < _DAY_SECONDS:
+        return ""
+    return database.back_up(kept=_KEPT_BACKUPS)
+
+
+def restore(app: App) -> tuple[str, str]:
+    """The newest backup in the place of the database file; the old one stays beside it."""
+    place = file_of(app.database_url)
+    if not place:
+        raise UserError("Only the SQLite file has backups of ours.", "Use those of your Postgres server.")
+    return leftovers.restore(place, stamp(app.clock.now()).replace(":", ""))
 
 
 def migrate(app: App) -> DatabaseStatus:

@@ -16,7 +16,9 @@ import uuid
 from contextlib import contextmanager
 from importlib.metadata import version
 
+import dbos
 import sqlalchemy as sa
+from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
 from sqlalchemy import pool
 
 from handoff.base import errors, files
@@ -26,22 +28,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.store import sqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from handoff.store.database import Transaction
-
-try:
-    import dbos
-    import sqlalchemy as sa
-    from dbos import _core, _dbos, _sys_db  # noqa: F401 - private names are looked up in them, see PRIVATE
-
-
-except ImportError as missing:
-    raise MissingPackage("The supervisor's engine, the package 'dbos', is not installed.") from missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from handoff.store.database import Transaction

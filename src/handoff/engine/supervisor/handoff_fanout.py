@@ -16,8 +16,10 @@ from handoff.base.settings import HOME_CONFIG
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches as batch_rows
 from handoff.board.tasks import metrics, tasks
-from handoff.engine.fanout import stop_files, views
-from handoff.engine.fanout.older import (
+from handoff.engine.app.home import Project, find_project
+from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout.older import (
     ABORTED,
     FOLLOWED,
     TAKEN_OVER,
@@ -27,10 +29,9 @@ from handoff.engine.fanout.older import (
     newest,
     text_of,
 )
-from handoff.engine.fanout.paths import LOOKED
-from handoff.engine.home import Project, find_project
-from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.tasks import batches, create, report
+from handoff.engine.place.fanout.paths import LOOKED
+from handoff.engine.session import report
+from handoff.engine.work.tasks import batches, create
 from handoff.feature.baton import RULES_FILE
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from handoff.base.light_json import loads
 from handoff.base.markdown import end_sentence
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
+from handoff.board.events.wording import refusal_words
 from handoff.board.sessions import holds, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.features.attempts import refusal_words
+from handoff.engine.session import spending
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
@@ -82,6 +83,9 @@ class News:
             return f"{name}: done{self._landed(event)}" + (f": {summary}" if summary else "")
         if event.kind == "task.claimed" and self._batch:
             session = sessions.get(self._app.database, id=event.session)
+            task = tasks.look_up(self._app.database, key=event.task or 0)
+            if task is not None and spending.is_capped(self._app, task):
+                return ""  # it does not begin: the person is asked for more money
             return f"{name}: started with {session.agent if session and session.agent else 'a session'}"
         if event.kind == "task.rejected":
             self._told.add(event.task)

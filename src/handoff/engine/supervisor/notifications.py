@@ -15,9 +15,9 @@ from handoff.board.events import journal, texts
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.engine.home import home_config
-from handoff.engine.sessions import endpoints
-from handoff.engine.sessions.endpoints import GATES
+from handoff.engine.app.home import home_config
+from handoff.engine.session import endpoints
+from handoff.engine.session.endpoints import GATES
 from handoff.notify import sending, telemetry
 from handoff.notify.channels import APPRISE, Channel, NotifiedEvent, class_of, read_channels
 from handoff.store.addresses import without_password
@@ -122,7 +122,7 @@ def deliver_or_tell(app: App) -> list[str]:
     try:
         return [f"channel {told.channel}: {told.trouble}" for told in deliver(app) if told.trouble]
     except HandoffError as error:
-        return [f"Nobody was told: {error.message} {error.hint}".strip()]
+        return [f"Nobody got this notice: {error.message} {error.hint}".strip()]
 
 
 class Teller:
@@ -253,12 +253,12 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
     word = class_of(event.kind, event.body)
     if not word or not channel.wants(word, event.project):
         return None
-    code = ""
+    code, answers = "", tuple[str, ...]()
     if event.kind in ("gate.opened", "gate.delayed") and event.task is not None:
         gate = gates.of_task(app.database, key=event.task)
         if gate is None or gate.state != gates.OPEN:
             return None  # answered meanwhile: nobody needs to be called
-        code = gate.code if channel.answers else ""
+        code, answers = gate.code if channel.answers else "", gate.answers
     return NotifiedEvent(
         id=str(event.seq),
         at=event.at,
@@ -270,6 +270,7 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
         body=_clean(event.body),
         code=code,
         link=f"{channel.page}{GATES}?code={code}" if channel.page and code else "",
+        answers=answers,
     )
 
 

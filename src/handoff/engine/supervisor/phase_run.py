@@ -10,18 +10,17 @@ from handoff.agents.contract import CLIENT, ENVIRONMENT, FAILED, LOST, OK, Agent
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, Conflict, HandoffError
 from handoff.base.ids import new_id
-from handoff.base.record import TYPE_CHECKING, Record
+from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import host_leases, leases, sessions
 from handoff.board.tasks import states, tasks
 from handoff.engine.app import App
-from handoff.engine.flows.flows import fill_in
-from handoff.engine.home import home_config
-from handoff.engine.proof.faults import GroundFault
-from handoff.engine.sessions import conclude, preflight, start
-from handoff.engine.sessions.agent_programs import NotInstalled
+from handoff.engine.app.home import home_config
+from handoff.engine.place import running
+from handoff.engine.place.proof.faults import GroundFault
+from handoff.engine.session import conclude, preflight, spending, start
+from handoff.engine.session.agent_programs import NotInstalled
 from handoff.engine.supervisor import durable
-from handoff.engine.tasks import spending
-from handoff.engine.workspaces import running
+from handoff.engine.work.flows.flows import fill_in
 from handoff.store.database import SQLITE, beside_others
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import Once
     from handoff.engine.supervisor.durable import Durable
+    from handoff.engine.work.workers import WorkerSettings
     from handoff.store.database import Store
 
 NAME = "run_phase"
@@ -41,24 +41,6 @@ _MINUTE = 60.0
 _AT_ONCE = 32
 _SHORTEST_LOOK, _LONGEST_LOOK, _STOPPED_LOOK = 0.005, 1.0, 5.0
 _TOLD_SECONDS = 0.5
-
-
-class WorkerSettings(Record):
-    """Which agents a supervisor starts, with which extra arguments; `{task}` in a word is the task's id: see `flows.fill_in`."""
-
-    agents: tuple[str, ...]
-    words: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    project: str = ""
-    """The only project it serves; empty: all of the machine."""
-    workspace: str = ""
-    """Where its sessions work; empty: as the settings say."""
-    most: tuple[tuple[str, int], ...] = ()
-    """How many sessions of an agent may run at once, where that is not as the settings say."""
-    until: int = 0
-    """The batch it ends with, by its key; 0: it works until it is told to end."""
-    until_done: bool = False
-    """Whether it ends once nothing runs and nothing more can start by itself."""
 
 
 def id_of(task: Task) -> str:
@@ -223,7 +205,8 @@ class PhaseStarts:
         claims = take(self.app.database)
         self.begun(*(claim.session.id for claim in claims))
         for claim in claims:
-            self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
+            if not spending.is_capped(self.app, claim.task):  # else the person is asked, and reads that
+                self._tell(f"{claim.task.project}/{claim.task.label}: started with {agent} (fence {claim.fence})")
         return claims or None
 
 

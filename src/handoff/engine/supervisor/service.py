@@ -13,9 +13,9 @@ from handoff.base.files import make_folder, read_bytes, remove, write_atomic
 from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
-from handoff.engine.home import home_config, set_in_home
-from handoff.engine.sessions.agent_programs import own_words
-from handoff.engine.tasks.open_tab import AUTO, way_here
+from handoff.engine.app.home import home_config, set_in_home
+from handoff.engine.session.agent_programs import own_words
+from handoff.engine.work.tasks.open_tab import AUTO, way_here
 from handoff.store.addresses import password_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,12 @@ def plan(app: App, service: Service, *, system: str = sys.platform, command: tup
 
 def install(app: App, service: Service) -> list[ServiceStep]:
     """Write the service's files and switch it on; a file that is not ours is never overwritten."""
-    _refuse_password(app)
+    # what others may read is no place for a password
+    if password_of(app.settings.get("HANDOFF_DATABASE_URL")):
+        raise Refused(
+            "HANDOFF_DATABASE_URL holds a password, and a service's file can be read by others.",
+            f"Put it into {os.path.join(app.settings.home, HOME_CONFIG)} as database_url (chmod 600), unset the variable, run this again.",
+        )
     wanted = plan(app, service)
     for path in wanted.files:
         _refuse_foreign(path)
@@ -144,15 +149,6 @@ def uninstall(app: App, service: Service) -> list[ServiceStep]:
 def _refuse_foreign(path: str) -> None:
     if os.path.lexists(path) and MARK.encode() not in read_bytes(path):
         raise Refused(f"{path} was not written by handoff.", "Move it away first; handoff leaves it as it is.")
-
-
-def _refuse_password(app: App) -> None:
-    """What others may read is no place for a password."""
-    if password_of(app.settings.get("HANDOFF_DATABASE_URL")):
-        raise Refused(
-            "HANDOFF_DATABASE_URL holds a password, and a service's file can be read by others.",
-            f"Put it into {os.path.join(app.settings.home, HOME_CONFIG)} as database_url (chmod 600), unset the variable, run this again.",
-        )
 
 
 def _run_all(app: App, commands: tuple[tuple[str, ...], ...]) -> list[ServiceStep]:

@@ -6,6 +6,7 @@ import os
 import threading
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from handoff.base.clock import boot_id
 from handoff.base.errors import Away, HandoffError, UserError
@@ -13,24 +14,28 @@ from handoff.base.files import make_folder
 from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import asked_once
+from handoff.board.schedules import due
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import agents, batches, decisions, flows, states, tasks
+from handoff.board.tasks import agents, batches, decisions, flows, requirements, states, tasks
 from handoff.engine.app import App
-from handoff.engine.fanout import stop_files as stops
-from handoff.engine.features import pulse
-from handoff.engine.flows import conclude
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
 from handoff.engine.outcome import reviews
 from handoff.engine.outcome.carry_out import carry_on
-from handoff.engine.safety.turns import Turns
+from handoff.engine.place import publish, pulse, running
+from handoff.engine.place.fanout import stop_files as stops
+from handoff.engine.session import spending
+from handoff.engine.supervisor import database as database_upkeep
 from handoff.engine.supervisor import durable, phase_run
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
 from handoff.engine.supervisor.phase_run import PhaseStarts
-from handoff.engine.tasks import search, spending
-from handoff.engine.tasks.splitting import live
-from handoff.engine.workspaces import publish, running
+from handoff.engine.supervisor.schedules import look as make_due
+from handoff.engine.work.flows import conclude
+from handoff.engine.work.forges import watch
+from handoff.engine.work.tasks import search
+from handoff.engine.work.tasks.splitting import live
 from handoff.store.database import SQLITE
 
 if TYPE_CHECKING:
@@ -38,11 +43,58 @@ if TYPE_CHECKING:
 
     from handoff.board.sessions.holds import Hold
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.supervisor.phase_run import WorkerSettings
+    from handoff.engine.work.workers import WorkerSettings
+
+# Work that many threads of one supervisor ask for at once, done once for all who wait.
+
+
+class Turn:
+    """One time that the work is done: who waits for it, and what came of it."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.failed = False
+        self.result: Any = None
+
+
+class Turns:
+    """One turn after the other under each name. Who asks while one is under way waits for the next: that one begins
+    after they asked, so it has seen all they did before, and serves everybody who waits for it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._at_work: dict[str, threading.Lock] = {}
+        self._next: dict[str, Turn] = {}
+
+    def once(self, name: str, work: Callable[[], Any]) -> Any:
+        """What the work says, done by us or by somebody who waited before us; where theirs failed, we try ourselves."""
+        with self._guard:
+            at_work = self._at_work.setdefault(name, threading.Lock())
+            turn = self._next.get(name)
+            if first := turn is None:
+                turn = self._next[name] = Turn()
+        if not first:
+            turn.over.wait()
+            return work() if turn.failed else turn.result
+        with at_work:
+            with self._guard:
+                del self._next[name]  # from here on it may have missed something: who asks now waits for another
+            try:
+                turn.result = work()
+            except BaseException:
+                turn.failed = True
+                raise
+            finally:
+                turn.over.set()
+        return turn.result
+
+
+# --- turns --------------------------------------------------------------------------------------------------
 
 FENCED = 4
 _DAY = 86_400.0
 _KEPT_DAYS = 7.0
+_ASKED_DAYS = 90.0
 _LEASE_SHARE = 4
 _LONGEST_WAIT = 1.0
 _STOP_ROWS_SECONDS = 10.0
@@ -52,6 +104,7 @@ _NEWS_SECONDS = 2.0
 _SHORTEST_WAIT = 0.02
 _AWAY_PAUSE = 1.0
 _HEARD_SECONDS = 5.0
+_SCHEDULES = -1
 
 
 class Pace(Record):
@@ -64,6 +117,7 @@ class Pace(Record):
     watchdog: float = 10.0
     markers: float = 1.0
     stops: float = 1.0
+    schedules: float = 5.0
     retention: float = 3600.0
     until: float = 1.0
 
@@ -91,6 +145,7 @@ class Supervisor:
         self._tell = tell or (lambda _: None)
         config = home_config(app)
         self._publish_seconds = config.number("publish_seconds")
+        self._forge_seconds = config.number("forge_seconds")
         self._began = app.clock.monotonic()
         self._due: dict[str, float] = {}
         self._stop_files: dict[str, dict[tuple[str, str, str], str]] = {}
@@ -148,6 +203,7 @@ class Supervisor:
     def begin(self) -> None:
         """Introduce ourselves and start the engine; the first round takes over what is left from before."""
         database = self.app.database
+        database_upkeep.watch(self.app)
         executors.begin(
             database,
             id=self.id,
@@ -163,7 +219,8 @@ class Supervisor:
         )
         threading.Thread(target=self._keep_lease, name="lease", daemon=True).start()
         if home_config(self.app).text("git_remote"):
-            threading.Thread(target=self._keep_published, name="publish", daemon=True).start()
+            self._again(publish.look_after, self._publish_seconds, "Not pushed yet")
+        self._again(watch.look, self._forge_seconds, "Your forge")
         project = self.worker_settings.project
         threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
         self.engine.register(
@@ -197,7 +254,17 @@ class Supervisor:
             self.adopt()
             self.engine.nudge()  # somebody may have died between a claim and its run
             self._concluded_in = True
-        for step in (self.reap, self.flows, self.nudge, self.watchdog, self.markers, self.retention, self.until):
+        looks = (
+            self.reap,
+            self.flows,
+            self.nudge,
+            self.watchdog,
+            self.markers,
+            self.schedules,
+            self.retention,
+            self.until,
+        )
+        for step in looks:
             if self._is_due(step.__name__, getattr(self.pace, step.__name__)):
                 step()
         if self.app.database.kind == SQLITE or self._is_due("news", _NEWS_SECONDS):
@@ -238,18 +305,22 @@ class Supervisor:
                 self._tell(f"Supervisor {self.id} was given up by the others and ends; its agents go on.")
                 os._exit(FENCED)
 
-    def _keep_published(self) -> None:
-        """Push what runs here now and then: if this machine dies, another goes on from there."""
-        app, told = App(self.app.settings), ""
-        while not self._leaving.wait(self._publish_seconds):
-            try:
-                troubles = publish.look_after(app)
-            except HandoffError:
-                continue  # the database is away
-            words = "; ".join(troubles)
-            if words and words != told:
-                self._tell(f"Not pushed yet: {words}")
-            told = words
+    def _again(self, look: Callable[[App], list[str]], seconds: float, about: str) -> None:
+        """Look at something outside now and then, on a thread of its own: if this machine dies, another goes on from there."""
+
+        def keep() -> None:
+            app, told = App(self.app.settings), ""
+            while not self._leaving.wait(seconds):
+                try:
+                    troubles = look(app)
+                except HandoffError:
+                    continue  # the database is away, or somebody else is at it
+                words = "; ".join(troubles)
+                if words and words != told:
+                    self._tell(f"{about}: {words}")
+                told = words
+
+        threading.Thread(target=keep, name=about, daemon=True).start()
 
     # --- starting --------------------------------------------------------------------------------------------
 
@@ -382,6 +453,12 @@ class Supervisor:
         search.follow_beside(self.app)
         self._teller.start_round()
 
+    def schedules(self) -> None:
+        """Make what recurs and is due, on a thread: a flow has a clone made for it first."""
+        served = self.worker_settings.project
+        if not self.draining and due(self.app.database, project=served):
+            self._start_beside(_SCHEDULES, partial(make_due, project=served), "{}")
+
     def markers(self) -> None:
         """What people say by touching files; only folders that changed are opened."""
         supervisor_watchdog.take_in_markers(self.app, supervisor_watchdog.project_names(self.app))
@@ -396,12 +473,17 @@ class Supervisor:
         if not key:
             project = self.worker_settings.project
             ready = tasks.listing(store, project=project, state=states.READY)
-            if tasks.count(store, project=project, state=states.RUNNING) or any(map(self._starts_by_itself, ready)):
+            found = requirements.unserved(store, project=project, limit=len(ready) or 1)
+            unserved = {(one.project, one.task): one.labels for one in found if one.labels}
+            served = [task for task in ready if (task.project, task.label) not in unserved]
+            if tasks.count(store, project=project, state=states.RUNNING) or any(map(self._starts_by_itself, served)):
                 return
-            if ready:
-                what = "task stays" if len(ready) == 1 else "tasks stay"
+            for (owner, name), labels in unserved.items():
+                self._tell(f"{owner}/{name} stays ready: no host at work has --labels {','.join(labels)}.")
+            if served:
+                what = "task stays" if len(served) == 1 else "tasks stay"
                 self._tell(
-                    f"{len(ready)} {what} ready: stopped, kept for you, or for an agent that does not work here."
+                    f"{len(served)} {what} ready: stopped, kept for you, or for an agent that does not work here."
                 )
         self.drain()
 
@@ -411,7 +493,8 @@ class Supervisor:
             return False
         with self.app.database.transaction(write=False) as transaction:
             kept = holds.of_task(transaction, key=task.key, host=holds.EVERYWHERE)
-            return kept is None and pauses.pause_of(transaction, task, by_itself=True) is None
+            free = kept is None or kept.until <= transaction.now()  # given back: the row goes with the task
+            return free and pauses.pause_of(transaction, task, by_itself=True) is None
 
     def retention(self) -> None:
         """Forget what the engine would keep for ever."""
@@ -420,7 +503,9 @@ class Supervisor:
         executors.prune(self.app.database, before=before)
         expenses.prune(self.app.database, before=before)
         holds.prune(self.app.database)
+        asked_once.prune(self.app.database, before=self.app.clock.now() - _ASKED_DAYS * _DAY)
         running.tidy(self.app)
+        database_upkeep.back_up(self.app)
 
 
 def _moved(app: App, *, key: int) -> list[str]:

@@ -7,11 +7,11 @@ import os
 from handoff.base.errors import ConfigError, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import host_leases
-from handoff.engine.fanout import stop_files
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
+from handoff.engine.place.fanout import stop_files
 from handoff.engine.supervisor import watchdog
-from handoff.engine.tasks import admin
-from handoff.engine.tasks.open_tab import AUTO, WAYS, way_here
+from handoff.engine.work.tasks import admin
+from handoff.engine.work.tasks.open_tab import AUTO, WAYS, way_here
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -13,17 +13,17 @@ from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import pauses, watchdog
 from handoff.board.tasks import batches, tasks
-from handoff.engine.fanout import stop_files, views
-from handoff.engine.fanout.older import followed_folders
-from handoff.engine.fanout.paths import LOOKED, RECORDED, launched_task
-from handoff.engine.features import pulse
-from handoff.engine.home import RESERVED, files_folder
+from handoff.engine.app.home import RESERVED, files_folder
 from handoff.engine.outcome.carry_out import carry_on
 from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.place import pulse
+from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout.older import followed_folders
+from handoff.engine.place.fanout.paths import LOOKED, RECORDED, launched_task
 from handoff.engine.safety import incidents
-from handoff.engine.sessions import stopping
+from handoff.engine.session import report as journey
 from handoff.engine.supervisor import handoff_fanout
-from handoff.engine.tasks import report as journey
+from handoff.engine.work import stopping
 from handoff.store.database import POSTGRES
 
 if TYPE_CHECKING:

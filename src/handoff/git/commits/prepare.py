@@ -96,7 +96,8 @@ def prepare(
     _check_paths(repo, work, before, options)
     ending = None if options.amend else conclusion(repo, base, work.entries)
     who = people(repo, now)
-    who = _with_author(who, old, ending)
+    author = author_of(old) if old else ending.author if ending else ""
+    who = who._replace(author=author) if author else who
     words = _words(repo, message, options, who, old, ending)
     draft = Draft(
         base=base,
@@ -239,17 +240,12 @@ def _check_paths(
     if new and not options.force and not options.staged:
         hidden = ignored_paths(repo, new)
         if hidden:
-            raise UserError(f"git is told to ignore {_list(hidden)}.", "Leave it out, or commit it with --force.")
+            raise UserError(f"git ignores {_list(hidden)}.", "Leave it out, or commit it with --force.")
 
 
 def _list(paths: Sequence[bytes], limit: int = 5) -> str:
     shown = ", ".join(f"'{os.fsdecode(path)}'" for path in paths[:limit])
     return shown + (f" and {len(paths) - limit} more" if len(paths) > limit else "")
-
-
-def _with_author(who: People, old: bytes, ending: Conclusion | None) -> People:
-    author = author_of(old) if old else ending.author if ending else ""
-    return who._replace(author=author) if author else who
 
 
 def _parents(base: Head, old: bytes, ending: Conclusion | None) -> tuple[str, ...]:

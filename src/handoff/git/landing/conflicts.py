@@ -11,11 +11,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import make_folder, write_atomic
-from handoff.git.landing.merge import THE_TARGET
+from handoff.git.landing.merge import THE_TARGET, Withholding
 from handoff.git.landing.rules.made_files import is_lock, is_made
 from handoff.git.landing.settle import Proposal, SideTrees, has_marks, settle
 from handoff.git.landing.three_way import join
-from handoff.git.landing.withheld import Withholding
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.objects import FILE, PROGRAM, Entry
 

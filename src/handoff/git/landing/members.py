@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.git.plumbing import is_git_folder
 from handoff.git.plumbing.beneath import is_reserved
 from handoff.git.plumbing.objects import LINK, POINTER, Difference, Entry, differences, fetch
 
@@ -154,10 +155,16 @@ def refusals(store: SnapshotRepo, top: str, touched: Iterable[Touch]) -> dict[st
 
 
 def _in_nested(top: str, folder: str, known: dict[str, bool]) -> bool:
-    if folder not in known:
-        known[folder] = os.path.lexists(os.path.join(top, folder, ".git")) or _in_nested(
-            top, os.path.dirname(folder), known
-        )
+    """Whether a folder lies in a repository below the top, under whatever name; what is found out is kept in `known`."""
+    way = []
+    while folder not in known:
+        way.append(folder)
+        at = os.path.join(top, folder)
+        if os.path.lexists(os.path.join(at, ".git")) or is_git_folder(at):
+            known[folder] = True
+        else:
+            folder = os.path.dirname(folder)
+    known.update(dict.fromkeys(way, known[folder]))
     return known[folder]
 
 

@@ -2,26 +2,200 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import shutil
+import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from handoff.base.errors import Conflict, Refused, UserError
-from handoff.base.files import make_folder, remove, write_atomic
+from handoff.base.errors import Conflict, HandoffError, Refused, UserError
+from handoff.base.files import make_folder, remove, remove_tree, write_atomic
 from handoff.base.process import start_of
 from handoff.git.commits.index import LANDING, link
 from handoff.git.plumbing import QUIET, Git, open_source, read_text
-from handoff.git.plumbing.objects import differences
+from handoff.git.plumbing.objects import POINTER, differences
 from handoff.git.plumbing.refs import head, refs
 from handoff.git.snapshots.restore import give_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from handoff.git.plumbing.objects import Difference
+
+    Facts = tuple[int, int, int, int] | None
+    from collections.abc import Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+
+# Bring the files of a checkout to a new commit so that a save of the person's in that very moment is never lost.
+#
+# git compares first and writes later, and what is saved in between is gone. Here each new file changes places with the old one in a
+# single step, and what comes out is looked at: if it is not what was there before, everything goes back and the save stays.
+
+FILES = ".files"
+"""How the folder ends in which the files wait, beside the index."""
+_HERE, _NO_REPLACE, _EXCHANGE = -100, 1, 2
+_CANNOT = (errno.ENOSYS, errno.EINVAL, errno.EXDEV, errno.EOPNOTSUPP, errno.EPERM)
+_ATTRIBUTES = ".gitattributes"
+
+
+class Cannot(Exception):
+    """This disk or this landing needs git's own way."""
+
+
+class Saved(Exception):
+    """Somebody wrote a file meanwhile; everything is as it was, with what they wrote."""
+
+
+class _Move(NamedTuple):
+    path: str
+    letter: str
+    aside: str
+    """Where the new file waits, and the old one then lies."""
+    made: Facts
+    """What the new file is like."""
+
+
+def facts_of(top: str, git: Git, old: str, new: str) -> dict[str, Facts]:
+    """What each file that a landing changes is like, before anybody has looked whether it may be changed."""
+    return {one.path: _facts(os.path.join(top, one.path)) for one in differences(git, old, new)}
+
+
+def _facts(path: str) -> Facts:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
+
+
+def bring_along(git: Git, top: str, index: str, commits: tuple[str, str], known: Mapping[str, Facts]) -> str:
+    """Files and the private index follow from the old commit to the new one; git's complaint, if it cannot.
+
+    Where nothing can change places (`Cannot`), or somebody saved a file meanwhile (`Saved`), all files are as they were.
+    """
+    changed = differences(git, *commits)
+    there = all((known.get(one.path) is None) == (one.letter == "A") for one in changed)
+    there = there and all(_is_below(top, folder) for folder in {os.path.dirname(one.path) for one in changed})
+    if not sys.platform.startswith("linux") or not there or not _is_plain(changed):
+        raise Cannot
+    answer = git.git("read-tree", "-m", *commits, top=top, index=index)
+    if answer.code:
+        return answer.error_text or f"exit {answer.code}"
+    stage = index + FILES
+    make_folder(stage)
+    try:
+        new = "".join(f"{one.path}\0" for one in changed if one.letter != "D")
+        words = ("checkout-index", "-q", "-f", "-z", "--stdin", f"--prefix={stage}/")
+        answer = git.git(*words, stdin=os.fsencode(new), top=top, index=index)
+        if answer.code:
+            return answer.error_text or f"exit {answer.code}"
+        _exchange_all(top, stage, changed, known)
+    finally:
+        with suppress(OSError):
+            remove_tree(stage)
+    git.git("update-index", "-q", "--refresh", top=top, index=index)
+    return ""
+
+
+def _is_below(top: str, folder: str) -> bool:
+    """Whether no link leads out of the checkout on the way to a folder; git says that in its own words."""
+    while folder:
+        if os.path.islink(os.path.join(top, folder)):
+            return False
+        folder = os.path.dirname(folder)
+    return True
+
+
+def _is_plain(changed: list[Difference]) -> bool:
+    """Whether every change is a file that comes, goes or becomes another: no folder stands where a file was, nothing else decides how it is written."""
+    paths = {one.path for one in changed}
+    above = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
+    return paths.isdisjoint(above) and not any(
+        one.mode == POINTER or os.path.basename(one.path) == _ATTRIBUTES for one in changed
+    )
+
+
+def _exchange_all(top: str, stage: str, changed: list[Difference], known: Mapping[str, Facts]) -> None:
+    done: list[_Move] = []
+    try:
+        for one in changed:
+            aside = os.path.join(stage, one.path)
+            move = _Move(one.path, one.letter, aside, _facts(aside))
+            _exchange(top, move)
+            done.append(move)
+            _look(move, known)
+        for move in done:  # an editor that had a file open wrote it after the exchange
+            _look(move, known)
+    except (OSError, HandoffError) as error:
+        _put_back(top, done)
+        if not done and isinstance(error, OSError) and error.errno in _CANNOT:
+            raise Cannot from error
+        raise Saved(done[-1].path if done else changed[0].path) from error
+    except Saved:
+        _put_back(top, done)
+        raise
+    for move in done:
+        if move.letter == "D":
+            _remove_empty(top, move.path)
+
+
+def _look(move: _Move, known: Mapping[str, Facts]) -> None:
+    if move.letter != "A" and _facts(move.aside) != known.get(move.path):
+        raise Saved(move.path)
+
+
+def _exchange(top: str, move: _Move) -> None:
+    path = os.path.join(top, move.path)
+    if move.letter == "D":
+        make_folder(os.path.dirname(move.aside))
+        _rename(path, move.aside, _NO_REPLACE)
+    elif move.letter == "A":
+        make_folder(os.path.dirname(path))
+        _rename(move.aside, path, _NO_REPLACE)
+    else:
+        _rename(move.aside, path, _EXCHANGE)
+
+
+def _put_back(top: str, done: list[_Move]) -> None:
+    for move in reversed(done):
+        path = os.path.join(top, move.path)
+        with suppress(OSError):
+            if move.letter != "D" and _facts(path) != move.made:
+                continue  # somebody has written there meanwhile: theirs stays, and what was there before is in git
+            if move.letter == "D":
+                _rename(move.aside, path, _NO_REPLACE)
+            elif move.letter == "A":
+                _rename(path, move.aside, _NO_REPLACE)
+                _remove_empty(top, move.path)
+            else:
+                _rename(move.aside, path, _EXCHANGE)
+
+
+def _remove_empty(top: str, path: str) -> None:
+    at = os.path.dirname(path)
+    with suppress(OSError):
+        while at:
+            os.rmdir(os.path.join(top, at))
+            at = os.path.dirname(at)
+
+
+def _rename(old: str, new: str, how: int) -> None:
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:
+        raise OSError(errno.ENOSYS, "renameat2") from None
+    if call(_HERE, os.fsencode(old), _HERE, os.fsencode(new), ctypes.c_uint(how)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), old)
+
+
+# --- how files come in --------------------------------------------------------------------------------------
 
 _SHOWN = 10
 _FEW = 400
@@ -65,6 +239,12 @@ def checkout_of(source: Source, target: str) -> Source | None:
             if head(found).ref == target:
                 return found
     return None
+
+
+def _copy_index(checkout: Source, private: str) -> None:
+    remove(private)
+    if os.path.exists(checkout.index_file):
+        shutil.copy2(checkout.index_file, private)
 
 
 class Target(Git):
@@ -113,6 +293,7 @@ class Target(Git):
             _UNDER_WAY.discard(landing.id)
 
     def _move(self, landing: Landing) -> None:
+        known = facts_of(landing.checkout, self.store, landing.old, landing.new) if landing.checkout else {}
         self.check(landing)
         checkout = open_source(landing.checkout) if landing.checkout else None
         self.save(landing)
@@ -127,7 +308,7 @@ class Target(Git):
                 "Run the command again: it starts from the new tip.",
             )
         if checkout is not None:
-            trouble = self._bring_along(checkout, landing)
+            trouble = self._bring_along(checkout, landing, known)
             if trouble:
                 self.swap(landing.target, landing.new, landing.old, "handoff land: back, the checkout could not follow")
                 self._give_up(landing, lock)
@@ -143,20 +324,25 @@ class Target(Git):
             remove(lock)
         self.save(landing._replace(state="undone"))
 
-    def _bring_along(self, checkout: Source, landing: Landing) -> str:
-        """Index and files of the checkout follow the branch; git's complaint, if it cannot."""
-        private = f"{checkout.index_file}.{landing.id}.landing"
+    def _bring_along(self, checkout: Source, landing: Landing, known: Mapping[str, Any]) -> str:
+        """Index and files of the checkout follow the branch; why not, if they cannot."""
+        private, commits = f"{checkout.index_file}.{landing.id}.landing", (landing.old, landing.new)
         try:
-            if os.path.exists(checkout.index_file):
-                shutil.copy2(checkout.index_file, private)
-            answer = self.git("read-tree", "-m", "-u", landing.old, landing.new, top=checkout.top, index=private)
-            if answer.code:
-                return answer.error_text or f"exit {answer.code}"
-            os.rename(private, checkout.index_file)
+            _copy_index(checkout, private)
+            try:
+                trouble = bring_along(self, checkout.top, private, commits, known)
+            except Cannot:
+                _copy_index(checkout, private)
+                answer = self.git("read-tree", "-m", "-u", *commits, top=checkout.top, index=private)
+                trouble = (answer.error_text or f"exit {answer.code}") if answer.code else ""
+            except Saved as saved:
+                trouble = f"{saved} was written in this moment, and is as it was written"
+            if not trouble:
+                os.rename(private, checkout.index_file)
+            return trouble
         finally:
             remove(private)
             remove(private + ".lock")
-        return ""
 
     def _lock(self, checkout: Source, landing: Landing) -> str:
         lock, deadline = checkout.index_file + ".lock", time.monotonic() + _PATIENCE_SECONDS
@@ -232,6 +418,8 @@ class Target(Git):
             os.path.exists(private + ".lock") and time.monotonic() < deadline
         ):  # the git it started lives on for a moment
             time.sleep(_PAUSE_SECONDS)
+        with suppress(FileNotFoundError):
+            remove_tree(private + FILES)
         for left in (private, private + ".lock", f"{checkout.index_file}.{landing.id}.mark", lock):
             remove(left)
         return False

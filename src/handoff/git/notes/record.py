@@ -19,7 +19,7 @@ MOST_NAMES = 50
 _ID_CHARS = 16
 
 
-MUTANTS, HIDDEN = "mutants", "hidden tests"
+MUTANTS, HIDDEN, QUESTIONS = "mutants", "hidden tests", "questions"
 """Suites that are no command: nobody can run them again from the record alone."""
 
 

@@ -156,7 +156,7 @@ def _tidy(raw: bytes, shown: str) -> bytes:
     elif any(name.lower() == b".git" for name in names):
         fault = "git's own folder belongs to nobody"
     elif not names:
-        fault = "it is empty; write '**' for the whole repository"
+        fault = "it is empty; write '**' for all of the repository"
     if fault:
         raise UserError(f"The ownership pattern '{shown}' cannot be used: {fault}.")
     return b"/".join(names)

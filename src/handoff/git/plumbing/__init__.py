@@ -12,7 +12,7 @@ from handoff.base.errors import Away, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import ClassVar
 
     from handoff.base.process import Completed
@@ -26,6 +26,7 @@ QUIET = (
     "log.showSignature=false",
 )
 _FULL = ("No space left on device", "Disk quota exceeded")
+_GIT_FOLDER = ("HEAD", "objects", "refs", "commondir")
 # git's files that must be plain: a pipe or a device in their place would keep it waiting for ever.
 _PLAIN_FILES = (
     "HEAD config config.worktree index packed-refs commondir shallow info/exclude info/attributes info/grafts"
@@ -179,11 +180,21 @@ def is_bare(folder: str) -> bool:
     at, above = "", os.path.abspath(folder)
     while at != above:
         at, above = above, os.path.dirname(above)
-        if os.path.isfile(os.path.join(at, "HEAD")) and all(
-            os.path.isdir(os.path.join(at, name)) for name in ("objects", "refs")
-        ):
+        if is_git_folder(at):
             return True
     return False
+
+
+def is_git_folder(folder: str) -> bool:
+    """Whether git takes a folder for a repository, by what is in it and whatever it is called."""
+    return looks_like_git_folder(
+        [name.casefold() for name in _GIT_FOLDER if os.path.lexists(os.path.join(folder, name))]
+    )
+
+
+def looks_like_git_folder(names: Collection[str]) -> bool:
+    """Whether these names, in small letters, are those of a repository; a linked worktree names another."""
+    return "head" in names and (("objects" in names and "refs" in names) or "commondir" in names)
 
 
 def algorithm_of(folder: str) -> str:

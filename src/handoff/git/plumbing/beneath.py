@@ -102,10 +102,13 @@ class Beneath:
 
     def make_folders(self, name: str) -> None:
         """The folder and those above it; what stands in their place and is none, gives way."""
-        if name and not self.is_folder(name):
-            self.make_folders(name.rpartition("/")[0])
-            self.remove(name)
-            self.make_folder(name)
+        missing = []
+        while name and not self.is_folder(name):
+            missing.append(name)
+            name = name.rpartition("/")[0]
+        for one in reversed(missing):
+            self.remove(one)
+            self.make_folder(one)
 
     def make_link(self, words: str, name: str) -> None:
         """A link that says `words`."""

@@ -13,7 +13,7 @@ import stat
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import read_text
+from handoff.git.plumbing import looks_like_git_folder, read_text
 from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _HOOKS = "hooks"
 # There from the start, so that they can be made read-only: each says what git believes without it. libgit2 takes "." alone
 # for a path from the root, and finds no repository.
 _MADE = {"commondir": "./\n", "config.worktree": "", "info/attributes": ""}
+_WORKTREES, _SHARED = f"{GIT}/worktrees/", "../..\n"
 FROZEN = ("config", _HOOKS, "commondir", "config.worktree", "info", "shallow", "objects/info/alternates")
 _SHOWN, _LARGEST = 2000, 1 << 20
 _MOST = 200
@@ -211,22 +212,19 @@ def disarm(top: str, beside: str, git: Git) -> None:
 
 
 def nested(top: str) -> list[str]:
-    """Every `.git` below the clone's own, and the git folders of its submodules."""
+    """Every `.git` below the clone's own, and every folder that git takes for one under another name, also inside the clone's own."""
     found, waiting = [], [top]
     while waiting:
         at = waiting.pop()
         try:
-            entries = list(os.scandir(at))
+            entries = {entry.name.casefold(): entry for entry in os.scandir(at)}
         except OSError:
             continue
-        for entry in entries:
-            if entry.name == GIT:
-                found += [os.path.relpath(entry.path, top)] if at != top else []
-            elif entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-    for at, folders, files in os.walk(os.path.join(top, GIT, "modules")):
-        if "HEAD" in files and "objects" in folders:
+        if at != top and os.path.basename(at) != GIT and looks_like_git_folder(entries):
             found.append(os.path.relpath(at, top))
+        if GIT in entries and at != top:
+            found.append(os.path.relpath(entries[GIT].path, top))
+        waiting += [entry.path for entry in entries.values() if entry.is_dir(follow_symlinks=False)]
     return found
 
 
@@ -249,6 +247,8 @@ def _disarm(files: Beneath, folder: str, git: Git) -> list[tuple[str, str]]:
         files.write(name, "".join(setting(key, value) for key, value in kept_ones).encode("utf-8", "surrogateescape"))
     for other in ("config.worktree", "commondir", "info/attributes"):
         said = _now(files, f"{folder}/{other}")
+        if other == "commondir" and folder.startswith(_WORKTREES) and said == _SHARED:
+            continue  # a worktree of the clone's own repository
         if said is not None and said != _MADE.get(other):
             found.append((f"{folder}/{other}", _take_away(files, f"{folder}/{other}")))
     return found + (_clear_hooks(files, folder) if _now(files, f"{folder}/{_HOOKS}") is not None else [])

@@ -241,7 +241,12 @@ def put_refs(
             words = ("symbolic-ref",) if one.new.startswith("refs/") else ("update-ref", "--no-deref")
             store.look(source, *words, "-m", message, "HEAD", one.new)
     _put_logs(source, kept)
-    _put_stash(source, kept.get("refs/stash", b""))
+    # the stash is its reflog: with the lines back, the ref must name the newest of them
+    entries = stashes(source)
+    newest = entries[-1] if entries else ""
+    if kept.get("refs/stash", b"") and newest and refs(source).get("refs/stash") != newest:
+        os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
+        write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
 
 
 def _clear_broken(source: Source, names: Sequence[str]) -> None:
@@ -251,15 +256,6 @@ def _clear_broken(source: Source, names: Sequence[str]) -> None:
         text = read_text(path).strip()
         if os.path.isfile(path) and not is_sha(text) and not text.startswith("ref:"):
             os.unlink(path)
-
-
-def _put_stash(source: Source, log: bytes) -> None:
-    """The stash is its reflog: with the lines back, the ref must name the newest of them."""
-    entries = stashes(source)
-    newest = entries[-1] if entries else ""
-    if log and newest and refs(source).get("refs/stash") != newest:
-        os.makedirs(os.path.join(source.common, "refs"), exist_ok=True)
-        write_atomic(os.path.join(source.common, "refs", "stash"), newest + "\n")
 
 
 def missing_lines(saved: bytes, now: bytes) -> list[bytes]:

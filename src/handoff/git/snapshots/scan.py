@@ -11,6 +11,7 @@ What holds at every moment, also after a `kill -9`:
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
 _READS, _AT_ONCE = 3, 256
+_SHOWN = 80
+_UNOPENED = re.compile(r"could not open directory '(.*)': ")
+DEEPEST = 200
+"""So many folders may lie above a file; what lies deeper is named and kept nowhere."""
 _OWN_FILES = "/proc/self/fd"
 _ADD = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
 
@@ -81,6 +86,10 @@ class Scan:
         if paths is not None:
             changed |= self._expand(paths)
         changed |= known  # the index does not know them yet: each is looked at again until it does
+        deep = {name for name in changed | self._named if is_too_deep(name)}
+        self.unread += sorted({f"{name[:_SHOWN]}… (deeper than {DEEPEST} folders)" for name in deep})
+        self._named -= deep
+        changed -= deep
         self.looked = changed
         if light and self._is_light(changed):
             self.left = sorted(changed)
@@ -219,6 +228,8 @@ class Scan:
             if answer.code:
                 raise UserError(f"Cannot look through {self.source.top}: {answer.error_text}")
         found = _names(changed)
+        # git holds every folder on its way open: below some thousand it lists nothing more, and only warns.
+        found |= {path for path in _UNOPENED.findall(others.error_text) if is_too_deep(path)}
         for line in _names(others):
             name = line[2:]
             found |= self._nested(name[:-1], ignored=ignored) if name.endswith("/") else {name}
@@ -226,12 +237,16 @@ class Scan:
 
     def _nested(self, name: str, *, ignored: bool) -> set[str]:
         """The files of a repository inside this one, taken as plain files."""
-        inside = os.path.join(self.source.top, name)
         words = ["ls-files", "-z", "-o"] + ([] if ignored else ["--exclude-standard"])
-        found = set()
-        for line in _names(self.store.git(*words, index=self.index + ".none", top=inside)) - {"./"}:
-            path = f"{name}/{line}"
-            found |= self._nested(path[:-1], ignored=ignored) if path.endswith("/") else {path}
+        found, waiting = set(), [name]
+        while waiting:
+            at = waiting.pop()
+            inside = os.path.join(self.source.top, at)
+            for line in _names(self.store.git(*words, index=self.index + ".none", top=inside)) - {"./"}:
+                if line.endswith("/") and not is_too_deep(at):
+                    waiting.append(f"{at}/{line[:-1]}")
+                else:
+                    found.add(f"{at}/{line}")
         return found
 
     def _expand(self, paths: Sequence[str]) -> set[str]:
@@ -339,10 +354,21 @@ def _whole(fd: int) -> bytes:
 
 def behind_link(top: str, name: str, known: dict[str, bool]) -> bool:
     """Whether one of the folders above a name is a link; what is found out is kept in `known`."""
-    folder = os.path.dirname(name)
-    if folder and folder not in known:
-        known[folder] = os.path.islink(os.path.join(top, folder)) or behind_link(top, folder, known)
-    return bool(folder) and known[folder]
+    way: list[str] = []
+    found, folder = False, os.path.dirname(name)
+    while folder and not found:
+        if folder in known:
+            found = known[folder]
+            break
+        way.append(folder)
+        found, folder = os.path.islink(os.path.join(top, folder)), os.path.dirname(folder)
+    known.update(dict.fromkeys(way, found))  # all of them lie below that link, or none is behind one
+    return found
+
+
+def is_too_deep(name: str) -> bool:
+    """Whether a file lies deeper than anybody means it."""
+    return name.count("/") > DEEPEST
 
 
 def _lstat(path: str) -> os.stat_result | None:

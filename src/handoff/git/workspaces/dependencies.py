@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict
-from handoff.base.files import locked
-from handoff.git.control import INCLUDE, Trust
+from handoff.base.files import locked, remove_tree
+from handoff.git.control import Trust
+from handoff.git.obeyed import INCLUDE
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.untrusted import beside
 from handoff.git.snapshots.scan import behind_link
-from handoff.git.workspaces.kinds import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ def as_lent(workspace: Workspace) -> Iterator[list[str]]:
     The names of what had to be put aside come out; afterwards all is the session's again. Where a second check of the same
     clone runs meanwhile, the first one sees to it.
     """
-    lock = locked(beside(workspace.folder, "lent.lock"), what="what was lent", patience=0)
+    lock = locked(beside(workspace.folder, "lent.lock"), what="what is shared with it", patience=0)
     try:
         lock.__enter__()
     except Conflict:

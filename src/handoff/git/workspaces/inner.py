@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from handoff.git.workspaces.workspaces import Workspace
 
 _REMOTE = "refs/remotes/"
-_MODULES = ".git/modules/"
+_MODULES, _REPOSITORY = ".git/modules/", "/.git"
 
 
 class InnerWork(NamedTuple):
@@ -39,8 +39,10 @@ def inner_work(store: SnapshotRepo, workspace: Workspace, snapshot: str) -> list
 
     Commits that a remote or the base of the workspace has are not lost; what git ignores is kept nowhere.
     """
-    named = {os.path.dirname(name): name for name in sealed.nested(workspace.tree) if not name.startswith(_MODULES)}
-    bare = [name for name in sealed.nested(workspace.tree) if name.startswith(_MODULES)]
+    found = sealed.nested(workspace.tree)
+    outside = [name for name in found if not name.startswith(f"{sealed.GIT}/")]
+    named = {os.path.dirname(name): name for name in outside if name.endswith(_REPOSITORY)}
+    bare = [name for name in found if name.startswith(_MODULES)]
     if not named and not bare:
         return []
     sources = _sources(workspace.tree, named)

@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING
 
-from handoff.base.files import make_folder, write_atomic
+from handoff.base.files import make_folder, remove_tree, write_atomic
 from handoff.base.process import find
 from handoff.git.plumbing import QUIET, Git
 from handoff.git.plumbing.beneath import Beneath
@@ -231,23 +231,6 @@ def erase(tree: str) -> None:
     for name in os.listdir(parent) if os.path.isdir(parent) else ():
         if name.startswith("gone-"):
             remove_tree(os.path.join(parent, name))
-
-
-def remove_tree(path: str) -> None:
-    """Like rmtree, but folders a session made unwritable go too, and so does a link or a file."""
-    if os.path.islink(path) or not os.path.isdir(path):
-        os.unlink(path)
-        return
-
-    def unlock(_function: object, name: str, _fault: object) -> None:
-        os.chmod(os.path.dirname(name), 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            os.chmod(name, 0o700)
-            shutil.rmtree(name)
-        else:
-            os.unlink(name)
-
-    shutil.rmtree(path, onerror=unlock)
 
 
 def _copy_tags(place: Location, store: SnapshotRepo, wanted: Sequence[str], objects: str) -> set[str]:

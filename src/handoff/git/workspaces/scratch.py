@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
+from contextlib import suppress
 
 from handoff.base.errors import Conflict, UserError
-from handoff.base.files import locked, make_folder, remove
+from handoff.base.files import locked, make_folder, remove, remove_tree
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import algorithm_of, is_sha, open_source, read_text
 from handoff.git.plumbing.objects import differences, fetch
@@ -58,7 +58,8 @@ class Scratch:
         raise Conflict(f"{_SLOTS} checks of this project run already.", "Wait for one of them, or end it.")
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.temp, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(self.temp)
         if self._lock is not None:
             self._lock.__exit__()
 
@@ -128,7 +129,7 @@ def _fix(tree: str, kept: Sequence[str]) -> None:
 
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         os.unlink(path)
 
@@ -152,7 +153,8 @@ def drop_slot(folder: str) -> None:
     try:
         with locked(f"{folder}.lock", what="a scratch tree", patience=0):
             erase(os.path.join(folder, "tree"))
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(folder)
     except Conflict:
         return
 

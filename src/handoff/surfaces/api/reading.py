@@ -11,10 +11,10 @@ from handoff.board import pages
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import batches, flows, tasks
-from handoff.engine.features import pulse
-from handoff.engine.tasks import admin, search
-from handoff.engine.tasks import batches as batch_journey
-from handoff.engine.workspaces import transcripts
+from handoff.engine.place import pulse, transcripts
+from handoff.engine.work import overview
+from handoff.engine.work.tasks import admin, search
+from handoff.engine.work.tasks import batches as batch_journey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.flows import Flow
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.work.overview import OverviewItem
 
 _PAGE = 100
 
@@ -39,6 +40,10 @@ class ApiRequest(Record):
     asked: dict[str, Any]
     project: str
     """The project its token is for, empty for all."""
+    caller: str = ""
+    """The name of its token."""
+    once: str = ""
+    """The key under which it is done once, however often it is asked for."""
 
     @property
     def scope(self) -> str:
@@ -76,20 +81,23 @@ def _mine(request: ApiRequest, found: Any, what: str) -> Any:
 # --- tasks, batches, flows -----------------------------------------------------------------------------------
 
 
-def _task_shape(app: App, task: Task) -> dict[str, Any]:
+def _task_shape(task: Task, standing: dict[int, OverviewItem]) -> dict[str, Any]:
+    item = standing[task.key]
     return {
         **_fields(task, "key project kind state reason title agent role attempt priority batch held_by result"),
         "task": task.label,
-        "ended": admin.ending_of(app, task),
+        "look": item.look,
+        "ended": item.ending,
         **_moments(task, "created_at changed_at ended_at"),
     }
 
 
 def list_tasks(request: ApiRequest) -> Any:
-    """Tasks, live ones unless all are asked for."""
+    """Tasks, live ones, or all with include_ended."""
     asked = {"state": request.asked.get("state", ""), "id": request.asked.get("id", "")}
     found = pages.tasks(request.app.database, **request.page, **asked, include_ended=request.ended)
-    return _page(found, partial(_task_shape, request.app), request, lambda task: task.key)
+    standing = overview.standing(request.app, [task.key for task in found], project=request.scope)
+    return _page(found, partial(_task_shape, standing=standing), request, lambda task: task.key)
 
 
 def one_task(request: ApiRequest) -> Task:
@@ -103,7 +111,7 @@ def get_task(request: ApiRequest) -> Any:
     seen = admin.picture(request.app, one_task(request))
     task, gate = seen.task, seen.gate
     return {
-        **_task_shape(request.app, task),
+        **_task_shape(task, overview.standing(request.app, [task.key])),
         "brief": task.brief,
         "owns": list(task.patterns),
         "check": task.check_command,
@@ -122,7 +130,7 @@ def batch_shape(batch: Batch) -> dict[str, Any]:
 
 
 def list_batches(request: ApiRequest) -> Any:
-    """Batches, open ones unless all are asked for."""
+    """Batches, open ones, or all with include_ended."""
     found = pages.batches(request.app.database, **request.page, include_ended=request.ended)
     return _page(found, batch_shape, request, lambda batch: batch.key)
 
@@ -137,7 +145,8 @@ def get_batch(request: ApiRequest) -> Any:
     """One batch with its parts."""
     batch = one_batch(request)
     parts = batch_journey.parts_of(request.app, batch)
-    shown = [_task_shape(request.app, part) for part in parts]
+    standing = overview.standing(request.app, [part.key for part in parts])
+    shown = [_task_shape(part, standing) for part in parts]
     return {**batch_shape(batch), "rationale": batch.rationale, "parts": shown}
 
 
@@ -150,7 +159,7 @@ def flow_shape(flow: Flow) -> dict[str, Any]:
 
 
 def list_flows(request: ApiRequest) -> Any:
-    """Flows, running ones unless all are asked for."""
+    """Flows, running ones, or all with include_ended."""
     found = pages.flows(request.app.database, **request.page, include_ended=request.ended)
     return _page(found, flow_shape, request, lambda flow: flow.key)
 
@@ -186,7 +195,7 @@ def _session_shape(app: App, session: Session) -> dict[str, Any]:
 
 
 def list_sessions(request: ApiRequest) -> Any:
-    """Sessions, those that live unless all are asked for."""
+    """Sessions, those that live, or all with include_ended."""
     page = {**request.page, "after": request.asked.get("after", "")}
     found = pages.sessions(request.app.database, **page, include_ended=request.ended)
     return _page(found, partial(_session_shape, request.app), request, lambda session: session.id)
@@ -235,7 +244,7 @@ def gate_shape(waiting: Waiting) -> dict[str, Any]:
 
 
 def list_gates(request: ApiRequest) -> Any:
-    """Gates, open ones unless all are asked for."""
+    """Gates, open ones, or all with include_ended."""
     found = pages.gates(request.app.database, **request.page, include_ended=request.ended)
     return _page(found, gate_shape, request, lambda waiting: waiting.gate.key)
 

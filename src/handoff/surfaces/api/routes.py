@@ -3,19 +3,286 @@
 from __future__ import annotations
 
 from handoff import __version__
+from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import figures, gates
+from handoff.board.events import channels, tally
+from handoff.board.tasks import batches, flows, states, tasks
 from handoff.board.tokens import ANSWER, READ, SCOPES, STEER
-from handoff.surfaces.api import acting, metrics, reading, shapes
+from handoff.engine.work.acts.act import Act
+from handoff.surfaces.acting import perform, report
+from handoff.surfaces.api import bodies, ordering, reading, shapes
+from handoff.surfaces.api.bodies import Body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from handoff.board.figures import BoardFigures
     from handoff.surfaces.api.reading import ApiRequest
     from handoff.surfaces.api.shapes import Schema
 
+# Figures for a program that watches: the text format of Prometheus.
+
+_OUTCOMES = {
+    "task.finished": "done",
+    "task.blocked": "blocked",
+    "task.cancelled": "cancelled",
+    "task.expired": "handed_back",
+    "task.released": "released",
+    "task.retried": "retried",
+    "task.sent_back": "sent_back",
+}
+
+
+class Metric(Record):
+    """What one figure is called, of which type it is and what it tells."""
+
+    name: str
+    type: str
+    text: str
+
+
+METRICS = {
+    name: Metric(f"handoff_{name}", type_, text)
+    for name, type_, text in (
+        ("info", "gauge", "Always 1, with the version that answers and the kind of database."),
+        ("tasks", "gauge", "Live tasks by state."),
+        ("oldest_ready_seconds", "gauge", "How long the oldest task that may be taken has been ready."),
+        ("leases_overdue", "gauge", "Running tasks whose lease is over and that nobody has taken back yet."),
+        ("claims_total", "counter", "How often tasks were handed to a session."),
+        ("leases_lost_total", "counter", "How often a task was taken from a session that gave no sign of life."),
+        ("task_outcomes_total", "counter", "What came of tasks, and of tries: done, blocked, handed_back and others."),
+        ("checks_total", "counter", "Checks that judged a report, red or green."),
+        ("check_seconds_total", "counter", "Seconds those checks took."),
+        ("task_wait_seconds", "histogram", "Seconds a task was ready before a session took it."),
+        ("session_seconds", "histogram", "Seconds from a claim to the end of its agent's session."),
+        ("gate_answer_seconds", "histogram", "Seconds a gate waited for its answer."),
+        ("sessions_running", "gauge", "Sessions at work."),
+        ("sessions_total", "counter", "Agents' sessions that ended, by how they ended."),
+        ("cost_dollars_total", "counter", "What ended sessions cost, as far as it is known."),
+        ("cost_unknown_sessions_total", "counter", "Ended sessions whose cost is unknown, or not known for all of it."),
+        (
+            "tokens_total",
+            "counter",
+            "Tokens that ended sessions used: input that was not cached, cached input, output.",
+        ),
+        ("cost_day_dollars", "gauge", "What sessions of every project cost in the last 24 hours."),
+        ("gates_open", "gauge", "Gates that wait for a person."),
+        ("gate_wait_seconds", "gauge", "How long the oldest open gate has waited."),
+        ("agents_held", "gauge", "Agents that are not started, for no fault of their own."),
+        ("paused", "gauge", "What nobody may take tasks of for now."),
+        ("incidents_open", "gauge", "Incidents nobody has resolved."),
+        ("supervisors", "gauge", "Supervisors that live, by host."),
+        ("supervisor_silent_seconds", "gauge", "How long ago the last supervisor of a host was heard."),
+        ("channel_behind_lines", "gauge", "Lines of the journal a channel of notifications has not read."),
+        ("channel_dropped_total", "counter", "Notifications a channel gave up."),
+        ("journal_events_total", "counter", "Lines of the journal, by kind."),
+        ("uncounted_lines", "gauge", "Lines of the journal that the counters here do not know yet."),
+        ("database_seconds", "gauge", "How long a small read of the database took just now, from this machine."),
+        ("scrape_seconds", "gauge", "How long these figures took."),
+    )
+}
+
+
+def show(request: ApiRequest) -> str:
+    """Everything, of one project or of all."""
+    database, clock = request.app.database, request.app.clock
+    began = clock.monotonic()
+    channels.last_seq(database)
+    answered = clock.monotonic()
+    found = figures.take(database, project=request.scope)
+    lines: dict[str, list[str]] = {name: [] for name in METRICS}
+    if not request.project:  # a token for one project does not see what all of them cost
+        lines["cost_day_dollars"].append(_line(METRICS["cost_day_dollars"].name, {}, round(found.spent, 6)))
+    for name, labels, value in (*_moment(found), *_past(found)):
+        lines[name].append(_line(METRICS[name].name, labels, value))
+    for name in ("task_wait_seconds", "session_seconds", "gate_answer_seconds"):
+        lines[name] = _histogram(found, name.removesuffix("_seconds"), METRICS[name].name)
+    for name, value in (("database_seconds", answered - began), ("scrape_seconds", clock.monotonic() - began)):
+        lines[name].append(_line(METRICS[name].name, {}, round(value, 6)))
+    lines["info"].append(_line(METRICS["info"].name, {"version": __version__, "database": database.kind}, 1))
+    return "".join(
+        "\n".join((f"# HELP {one.name} {one.text}", f"# TYPE {one.name} {one.type}", *lines[name])) + "\n"
+        for name, one in METRICS.items()
+    )
+
+
+def _moment(found: BoardFigures) -> Iterator[tuple[str, dict[str, str], float]]:
+    """What is now."""
+    for project in found.projects:
+        one = {"project": project}
+        for state in states.LIVE:
+            yield "tasks", {**one, "state": state}, found.tasks.get((project, state), 0)
+        yield "oldest_ready_seconds", one, round(max(0.0, found.oldest_ready.get(project, 0.0)), 3)
+        yield "leases_overdue", one, found.overdue.get(project, 0)
+        waits = found.waits.get(project, [])
+        yield "gates_open", one, len(waits)
+        yield "gate_wait_seconds", one, round(max(waits, default=0.0), 3)
+        yield "incidents_open", one, found.incidents.get(project, 0)
+    for (project, agent, host), count in sorted(found.sessions.items()):
+        yield "sessions_running", {"project": project, "agent": agent, "host": host}, count
+    for agent, host in found.held:
+        yield "agents_held", {"agent": agent, "host": host}, 1
+    for stop in found.paused:
+        yield "paused", {"scope": stop.scope, "project": stop.project, "name": stop.name}, 1
+    for host in sorted({one.host for one in found.supervisors}):
+        here = [one for one in found.supervisors if one.host == host]
+        yield "supervisors", {"host": host}, len(here)
+        yield (
+            "supervisor_silent_seconds",
+            {"host": host},
+            round(max(0.0, min(found.now - one.seen_at for one in here)), 3),
+        )
+    for channel in found.channels:
+        yield "channel_behind_lines", {"channel": channel.name}, max(0, found.lines - channel.seq)
+        yield "channel_dropped_total", {"channel": channel.name}, channel.dropped
+    yield "uncounted_lines", {}, max(0, found.lines - found.counted)
+
+
+def _past(found: BoardFigures) -> Iterator[tuple[str, dict[str, str], float]]:
+    """What was so far: figures that never fall."""
+    for row in found.tally:
+        one = {"project": row.project}
+        if row.name == tally.LINES:
+            yield "journal_events_total", {**one, "kind": row.label}, row.number
+            if row.label == "task.claimed":
+                yield "claims_total", one, row.number
+            elif row.label in _OUTCOMES:
+                yield "task_outcomes_total", {**one, "outcome": _OUTCOMES[row.label]}, row.number
+        elif row.name == tally.CHECKS:
+            yield "checks_total", {**one, "result": row.label}, row.number
+            yield "check_seconds_total", {**one, "result": row.label}, round(row.total, 3)
+        elif row.name == tally.SESSIONS:
+            agent, host, outcome = tally.names_of(row.label)
+            yield "sessions_total", {**one, "agent": agent, "host": host, "outcome": outcome}, row.number
+        elif row.name == tally.COST:
+            yield "cost_dollars_total", {**one, "agent": row.label}, round(row.total, 6)
+        elif row.name == tally.UNPRICED:
+            yield "cost_unknown_sessions_total", {**one, "agent": row.label}, row.number
+        elif row.name == tally.TOKENS:
+            agent, kind = tally.names_of(row.label)
+            yield "tokens_total", {**one, "agent": agent, "kind": kind}, round(row.total)
+        elif row.name == tally.LOST:
+            yield "leases_lost_total", one, row.number
+
+
+def _histogram(found: BoardFigures, name: str, shown: str) -> list[str]:
+    """Buckets that each hold those below, as Prometheus wants them."""
+    lines = []
+    rows = [row for row in found.tally if row.name == name]
+    for project in sorted({row.project for row in rows}):
+        own = {row.label: row for row in rows if row.project == project}
+        below = 0
+        for bound in (*(f"{one:g}" for one in tally.BUCKETS), "+Inf"):
+            below += own[bound].number if bound in own else 0
+            lines.append(_line(f"{shown}_bucket", {"project": project, "le": bound}, below))
+        lines.append(_line(f"{shown}_sum", {"project": project}, round(sum(row.total for row in own.values()), 3)))
+        lines.append(_line(f"{shown}_count", {"project": project}, below))
+    return lines
+
+
+def _line(name: str, labels: dict[str, str], value: float) -> str:
+    named = ",".join(f'{label}="{_escaped(word)}"' for label, word in labels.items())
+    return f"{name}{{{named}}} {value}" if named else f"{name} {value}"
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# --- figures ------------------------------------------------------------------------------------------------
+
+# What the API changes: acts, done in the name of the token that asked for them.
+
+_RELEASE, _EDIT = "task release", "task edit"
+_KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
+    "task": (reading.one_task, tasks.find),
+    "batch": (reading.one_batch, batches.find),
+    "flow": (reading.one_flow, flows.find),
+}
+
+
+def answer(request: ApiRequest) -> Any:
+    """Answer a gate: yes, no with a reason, edit with the text as it is to be, or in the person's own words."""
+    waiting = reading.one_gate(request)
+    gate, said, text = waiting.gate, request.asked["answer"], request.asked.get("text", "")
+    if gate.state != gates.OPEN:
+        by = f" by {gate.answered_by}" if gate.answered_by else ""
+        raise Conflict(f"The gate of '{waiting.task}' was already {gate.state}{by}.", "See the open ones: GET /gates")
+    if said in ("no", "edit") and not text.strip():
+        raise UserError(
+            "Say why: the next session reads it." if said == "no" else "An edit needs the text as it is to be."
+        )
+    options = {"text" if said == "edit" else "reason": text} if text else {}
+    return _perform(request, Act("answer", (waiting.task, said), options, waiting.project))
+
+
+def say(request: ApiRequest) -> Any:
+    """Say something to a session that runs."""
+    session, options = reading.one_session(request), {"now": True} if request.asked.get("now") else {}
+    return _perform(request, Act("session say", (session.id, request.asked["text"]), options))
+
+
+def _on(kind: str, verb: str) -> Callable[[ApiRequest], Any]:
+    """One of our acts on the task, batch or flow of a key, if its name still means that one."""
+    one, find = _KINDS[kind]
+
+    def act(request: ApiRequest) -> Any:
+        meant = one(request)
+        name = meant.label if kind == "task" else meant.id
+        if find(request.app.database, project=meant.project, id=name).key != meant.key:
+            raise Conflict(f"The {kind} of that key has ended; '{name}' is another one by now.")
+        if verb == _RELEASE:
+            options = {"session": str(meant.held_by), "fence": meant.fence, **_reason(request)}
+            return _perform(request, Act(verb, (name,), options, meant.project))
+        word = name if verb == _EDIT else f"{kind}:{name}"
+        return _perform(request, Act(verb, (word,), dict(request.asked), meant.project))
+
+    return act
+
+
+def _on_project(word: str) -> Callable[[ApiRequest], Any]:
+    def act(request: ApiRequest) -> Any:
+        if request.project not in ("", request.named["project"]):
+            raise reading.NotThere("There is no project of that name.", "Projects are named in every list.")
+        return _perform(request, Act(word, (), _reason(request), request.named["project"]))
+
+    return act
+
+
+def _reason(request: ApiRequest) -> dict[str, Any]:
+    reason = request.asked.get("reason", "")
+    return {"reason": reason} if reason else {}
+
+
+def _perform(request: ApiRequest, act: Act) -> Any:
+    done = perform(request.app, act)
+    text = report(request.app, done)
+    if not done.ok:
+        raise UserError(text)
+    return {"command": act.line(request.app.settings.program), "text": text}
+
+
+TASK, BATCH, FLOW = (
+    {word: _on(kind, word) for word in ("retry", "cancel", "pause", "resume")} for kind in ("task", "batch", "flow")
+)
+TASK["release"] = _on("task", _RELEASE)
+PROJECT = {word: _on_project(word) for word in ("pause", "resume")}
+TASK["edit"] = _on("task", _EDIT)
+TAKES: dict[str, dict[str, type[Body]]] = {
+    "cancel": {"task": bodies.ReasonBody, "batch": bodies.ReasonBody, "flow": bodies.ReasonBody},
+    "pause": {"task": bodies.ReasonBody, "batch": bodies.ReasonBody, "project": bodies.ReasonBody},
+    "release": {"task": bodies.ReasonBody},
+    "retry": {"task": bodies.Again, "batch": bodies.Again, "flow": bodies.NoteAlone},
+    "edit": {"task": bodies.EditBody},
+}
+
+
+# --- acts ---------------------------------------------------------------------------------------------------
+
 PREFIX = "/api/v1"
-STREAM, DOCUMENT, METRICS = "/stream", "/openapi.json", "/metrics"
+STREAM, DOCUMENT, WATCHED = "/stream", "/openapi.json", "/metrics"
 _PROBLEMS = {
     400: "the request cannot be understood, or what it asks for cannot be done",
     401: "no token, or one that opens nothing",
@@ -39,7 +306,7 @@ class ApiOperation(Record):
     answers: Schema
     act: Callable[[ApiRequest], Any] | None = None
     query: dict[str, Schema] = {}  # noqa: RUF012 - never changed
-    body: dict[str, Schema] = {}  # noqa: RUF012 - never changed
+    body: type[Body] = Body
     required: tuple[str, ...] = ()
     media: str = "application/json"
 
@@ -70,20 +337,20 @@ def _reads() -> list[ApiOperation]:
         **shapes.PROJECT, **shapes.KIND, "limit": shapes.HITS, "before": {**shapes.KEY, "description": "the `next` of the page before"},
     }  # fmt: skip
     rows = [
-        ("/tasks", "tasks, live ones unless all are asked for", shapes.page_of("Task", number), reading.list_tasks,
+        ("/tasks", "tasks, live ones, or all with include_ended", shapes.page_of("Task", number), reading.list_tasks,
          {**ended, **shapes.STATE, "id": {**shapes.ID, "description": "of this name"}}),
         ("/tasks/{key}", "one task", _ref("TaskDetails"), reading.get_task, {}),
-        ("/batches", "batches, open ones unless all are asked for", shapes.page_of("Batch", number), reading.list_batches, ended),
+        ("/batches", "batches, open ones, or all with include_ended", shapes.page_of("Batch", number), reading.list_batches, ended),
         ("/batches/{key}", "one batch with its parts", _ref("BatchDetails"), reading.get_batch, {}),
-        ("/flows", "flows, running ones unless all are asked for", shapes.page_of("Flow", number), reading.list_flows, ended),
+        ("/flows", "flows, running ones, or all with include_ended", shapes.page_of("Flow", number), reading.list_flows, ended),
         ("/flows/{key}", "one flow", _ref("Flow"), reading.get_flow, {}),
-        ("/sessions", "sessions, those that live unless all are asked for", shapes.page_of("Session", shapes.TEXT),
+        ("/sessions", "sessions, those that live, or all with include_ended", shapes.page_of("Session", shapes.TEXT),
          reading.list_sessions, by_id),
         ("/sessions/{id}", "one session", _ref("Session"), reading.get_session, {}),
         ("/sessions/{id}/log", "what a session of this machine said, its last lines", _ref("SessionLog"),
          reading.get_session_log, {"limit": shapes.LIMIT}),
         ("/sessions/{id}/messages", "what a person said to a session, and how far it got", _ref("Messages"), reading.get_messages, {}),
-        ("/gates", "gates, open ones unless all are asked for", shapes.page_of("Gate", number), reading.list_gates, ended),
+        ("/gates", "gates, open ones, or all with include_ended", shapes.page_of("Gate", number), reading.list_gates, ended),
         ("/gates/{key}", "one gate", _ref("Gate"), reading.get_gate, {}),
         ("/journal", "the journal after a line", shapes.page_of("Event", number), reading.list_events, listed),
         ("/search", "one search over all that was written or said", shapes.page_of("Hit", number), reading.find, search),
@@ -105,19 +372,18 @@ def _acts() -> list[ApiOperation]:
     }  # fmt: skip
     made = [
         ApiOperation(
-            method="POST", path="/gates/{key}/answer", scope=ANSWER, summary="answer a gate", answers=_ref("Done"), act=acting.answer,
-            body={"answer": shapes.ANSWER, "text": shapes.WORDS}, required=("answer",),
+            method="POST", path="/gates/{key}/answer", scope=ANSWER, summary="answer a gate", answers=_ref("Done"), act=answer,
+            body=bodies.AnswerBody,
         ),
         ApiOperation(
             method="POST", path="/sessions/{id}/say", scope=STEER, summary="say something to a session that runs", answers=_ref("Done"),
-            act=acting.say, body=shapes.SAY, required=("text",),
+            act=say, body=bodies.SayBody,
         ),
     ]  # fmt: skip
-    kinds = {"task": ("/tasks/{key}", acting.TASK), "batch": ("/batches/{key}", acting.BATCH), "flow": ("/flows/{key}", acting.FLOW),
-             "project": ("/projects/{project}", acting.PROJECT)}  # fmt: skip
+    kinds = {"task": ("/tasks/{key}", TASK), "batch": ("/batches/{key}", BATCH), "flow": ("/flows/{key}", FLOW),
+             "project": ("/projects/{project}", PROJECT)}  # fmt: skip
     for kind, (path, acts) in kinds.items():
         for word, act in acts.items():
-            body = {name: shapes.SAID[name] for name in acting.TAKES.get(word, {}).get(kind, ())}
             made.append(
                 ApiOperation(
                     method="POST",
@@ -126,10 +392,31 @@ def _acts() -> list[ApiOperation]:
                     summary=f"{kind}: {said[word]}",
                     answers=_ref("Done"),
                     act=act,
-                    body=body,
+                    body=TAKES.get(word, {}).get(kind, Body),
                 )
             )
-    return made
+    return [*made, *_orders()]
+
+
+def _orders() -> list[ApiOperation]:
+    rows = (
+        ("/tasks", "a new task", "Made", ordering.order, bodies.TaskOrder),
+        ("/batches", "a new batch", "Made", ordering.order, bodies.BatchOrder),
+        ("/flows", "a new flow", "Made", ordering.order, bodies.FlowOrder),
+        ("/tasks/claim", "take a task for a runner of your own", "Claimed", ordering.claim, bodies.ClaimBody),
+        ("/tasks/{key}/heartbeat", "show that the runner lives", "Claimed", ordering.beat, bodies.HeldBody),
+        (
+            "/tasks/{key}/finish",
+            "report the task done, blocked or given back",
+            "Done",
+            ordering.finish,
+            bodies.FinishBody,
+        ),
+    )
+    return [
+        ApiOperation(method="POST", path=path, scope=STEER, summary=text, answers=_ref(name), act=act, body=body)
+        for path, text, name, act, body in rows
+    ]
 
 
 def _streams() -> list[ApiOperation]:
@@ -139,7 +426,7 @@ def _streams() -> list[ApiOperation]:
     }
     return [
         ApiOperation(
-            method="GET", path=METRICS, scope=READ, answers=shapes.TEXT, media="text/plain", query=shapes.PROJECT, act=metrics.show,
+            method="GET", path=WATCHED, scope=READ, answers=shapes.TEXT, media="text/plain", query=shapes.PROJECT, act=show,
             summary="figures in the text format of Prometheus",
         ),
         ApiOperation(
@@ -204,11 +491,12 @@ def _described(one: ApiOperation) -> dict[str, Any]:
         },
     }
     if one.method == "POST":
-        schema = {
-            "type": "object",
-            "properties": one.body,
-            "required": list(one.required),
-            "additionalProperties": False,
-        }
-        told["requestBody"] = {"required": bool(one.required), "content": {"application/json": {"schema": schema}}}
+        schema = bodies.schema_of(one.body)
+        told["requestBody"] = {
+            "required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}
+        }  # fmt: skip
+        if one.act is ordering.order:
+            told["parameters"].append(
+                {"name": ordering.KEY_HEADER, "in": "header", "required": False, "schema": ordering.KEY_SCHEMA}
+            )
     return told

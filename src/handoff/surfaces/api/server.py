@@ -18,12 +18,12 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tokens import may
 from handoff.engine.app import App
-from handoff.engine.sessions import endpoints
+from handoff.engine.session import endpoints
 from handoff.notify.sending import envelope
 from handoff.surfaces.acting import on_thread
-from handoff.surfaces.api import routes, shapes
+from handoff.surfaces.api import bodies, forges, ordering, routes, shapes
 from handoff.surfaces.api.reading import ApiRequest, NotThere, event_shape
-from handoff.surfaces.http.gates import Gone, read_json
+from handoff.surfaces.http.gates import Gone, read_body, read_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from handoff.base.settings import Settings
     from handoff.board.events.journal import Event
-    from handoff.engine.sessions.endpoints import HttpCaller
+    from handoff.engine.session.endpoints import HttpCaller
     from handoff.surfaces.api.routes import ApiOperation
 
     _Found = TypeVar("_Found")
@@ -97,6 +97,8 @@ class Api:
         path = request.scope["path"].removeprefix(request.scope.get("root_path", "")).removeprefix(routes.PREFIX)
         if path == routes.DOCUMENT and request.method == "GET":
             return JSONResponse(routes.document())
+        if (hook := forges.PATH.fullmatch(path)) and request.method == "POST":
+            return await self._deliver(request, receive, *hook.groups())
         operation, named = self._match(request.method, path)
         caller = await self._caller(request)
         if not may(caller.scope, operation.scope):
@@ -112,7 +114,7 @@ class Api:
             raise Problem(403, f"The token '{caller.name}' is for the project '{caller.project}' alone.")
         if operation.path == routes.STREAM:
             return await self._stream(request, caller, asked)
-        return await self._act(operation, named, asked, caller)
+        return await self._act(operation, named, asked, caller, request.headers.get(ordering.KEY_HEADER, ""))
 
     def _match(self, method: str, path: str) -> tuple[ApiOperation, dict[str, Any]]:
         found = {one.method: (one, match) for pattern, one in self._table if (match := pattern.fullmatch(path))}
@@ -122,6 +124,18 @@ class Api:
             raise Problem(405, f"{method} is not known here.", Allow=", ".join(found))
         operation, match = found[method]
         return operation, {name: _read(name, text, routes.NAMED[name]) for name, text in match.groupdict().items()}
+
+    async def _deliver(self, request: Request, receive: Any, forge: str, project: str) -> Response:
+        """What a forge sends: its signature is the proof, and no token is asked for."""
+        status, body = await read_body(receive, most=forges.MOST_BYTES)
+        if status:
+            raise Problem(status, f"At most {forges.MOST_BYTES} bytes, and not nested too deep.")
+        try:
+            self._keep_pace(f"hook {project}")
+            return JSONResponse(await on_thread(_take, self._settings, forge, project, dict(request.headers), body))
+        except forges.Forged as error:
+            await self._slow()
+            raise Problem(401, error.message, error.hint) from error
 
     # --- who asks, and how often -------------------------------------------------------------------------------
 
@@ -160,7 +174,7 @@ class Api:
     # --- doing it ----------------------------------------------------------------------------------------------
 
     async def _act(
-        self, one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller
+        self, one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller, once: str
     ) -> Response:
         if one.method == "GET":
             found = await run_in_threadpool(_perform, one, named, asked, caller)
@@ -168,7 +182,7 @@ class Api:
         if self._acts is None:
             self._acts = asyncio.Semaphore(_MOST_ACTS)
         async with self._acts:
-            return JSONResponse(await on_thread(_perform, one, named, asked, caller))
+            return JSONResponse(await on_thread(_perform, one, named, asked, caller, once))
 
     async def _stream(self, request: Request, caller: HttpCaller, asked: dict[str, Any]) -> Response:
         last = request.headers.get("last-event-id", "")
@@ -180,11 +194,23 @@ class Api:
         return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-def _perform(one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller) -> Any:
+def _perform(
+    one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller, once: str = ""
+) -> Any:
     app = App(caller.settings)
     try:
         assert one.act is not None  # noqa: S101 - the stream is answered before
-        return one.act(ApiRequest(app, named, asked, caller.project))
+        return one.act(
+            ApiRequest(app=app, named=named, asked=asked, project=caller.project, caller=caller.name, once=once)
+        )
+    finally:
+        app.close()
+
+
+def _take(settings: Settings, forge: str, project: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+    app = App(settings._replace(environment={**settings.environment, "USER": f"hook {forge}"}))  # for the journal
+    try:
+        return forges.take(app, forge, project, headers, body)
     finally:
         app.close()
 
@@ -226,17 +252,10 @@ def _read(name: str, text: str, schema: dict[str, Any]) -> Any:
 def _body(operation: ApiOperation, status: int, said: Any) -> dict[str, Any]:
     if status:
         raise Problem(status, said)
-    if problem := shapes.problem_with(said, {"type": "object"}):
-        raise Problem(400, f"The body {problem}.")
-    for name, value in said.items():
-        if name not in operation.body:
-            raise Problem(
-                400, f"'{name[:80]}' is not asked for here.", f"Known: {', '.join(operation.body) or 'nothing'}"
-            )
-        if problem := shapes.problem_with(value, operation.body[name]):
-            raise Problem(400, f"'{name}' {problem}.")
-    _refuse_missing(operation, said)
-    return dict(said)
+    asked, problem = bodies.read(operation.body, said)
+    if problem:
+        raise Problem(400, problem, f"Known: {', '.join(operation.body.model_fields) or 'nothing'}")
+    return asked
 
 
 def _refuse_missing(operation: ApiOperation, asked: dict[str, Any]) -> None:

@@ -6,9 +6,10 @@ import re
 
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states
-from handoff.engine.features import pulse
-from handoff.engine.tasks.search import KINDS
-from handoff.engine.tasks.search import MOST as MOST_HITS
+from handoff.engine.place import pulse
+from handoff.engine.work.tasks.search import KINDS
+from handoff.engine.work.tasks.search import MOST as MOST_HITS
+from handoff.surfaces.vocabulary import LOOKS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -32,26 +33,6 @@ ENDED = {"include_ended": {**FLAG, "description": "also what has ended"}}
 STATE = {"state": {"type": "string", "enum": list(states.STATES)}}
 KIND = {"kind": {"type": "string", "enum": list(KINDS)}}
 HITS = {**LIMIT, "maximum": MOST_HITS}
-ANSWER: Schema = {**WORDS, "minLength": 1, "description": "yes, no, edit, or where open_ended is true any other words"}
-SAY = {
-    "text": {
-        **WORDS,
-        "minLength": 1,
-        "description": "the person's words, which the session reads after its next tool call",
-    },
-    "now": {"type": "boolean", "description": "end its turn and start again with the words"},
-}
-SAID = {
-    "reason": {**WORDS, "description": "why, for the journal and the next session"},
-    "note": {**WORDS, "description": "the person's words to the next session"},
-    "brief": {**WORDS, "minLength": 1, "maxLength": 100_000, "description": "what it is to do now"},
-    "agent": {**WORDS, "maxLength": 80, "description": "which agent works on it from now on; empty is any"},
-    "model": {
-        **WORDS,
-        "maxLength": 200,
-        "description": "the model its client is to use; empty is the client's own choice",
-    },
-}
 
 
 def record(**fields: Schema) -> Schema:
@@ -66,10 +47,12 @@ def page_of(name: str, key: Schema) -> Schema:
 
 
 _OVER = "the task says running and its session has ended: `ended` while somebody concludes it, `left` where nobody does; else empty"
+_LOOK = "how people are shown it: its state, and besides whether its session is quiet or has ended, it is held or paused, its work is green or landed"
 _TASK = {
     "key": KEY, "task": TEXT, "project": TEXT, "kind": TEXT, "state": STATE["state"], "reason": TEXT, "title": TEXT,
     "agent": TEXT, "role": TEXT, "attempt": NUMBER, "priority": NUMBER, "batch": {"type": ["integer", "null"]},
     "held_by": {"type": ["string", "null"]}, "result": TEXT, "created_at": MOMENT, "changed_at": MOMENT, "ended_at": MOMENT,
+    "look": {"type": "string", "enum": list(LOOKS), "description": _LOOK},
     "ended": {"type": "string", "enum": ["", pulse.ENDED, pulse.LEFT], "description": _OVER},
 }  # fmt: skip
 SCHEMAS: dict[str, Schema] = {
@@ -115,6 +98,11 @@ SCHEMAS: dict[str, Schema] = {
     "Hit": record(
         kind=KIND["kind"], project=TEXT, task=TEXT, who=TEXT, at=MOMENT, text=TEXT, look=TEXT, seq=KEY, event=TEXT
     ),
+    "Made": record(kind=TEXT, key=KEY, id=TEXT, state=TEXT),
+    "Claimed": record(
+        session=TEXT, fence=KEY, lease_seconds={"type": "number"}, key=KEY, task=TEXT, project=TEXT, brief=TEXT, attempt=NUMBER,
+        workspace=TEXT, check=TEXT, repeated={"type": "boolean"},
+    ),
     "Done": record(command={**TEXT, "description": "the same on a command line"}, text=TEXT),
     "Problem": record(
         type=TEXT, title=TEXT, status=NUMBER, detail={**TEXT, "description": "what is wrong, in a sentence"}, hint=TEXT
@@ -125,8 +113,8 @@ SCHEMAS: dict[str, Schema] = {
 def problem_with(value: Any, schema: Schema) -> str:
     """Why a value does not fit; nothing if it does. As much of JSON Schema as the requests here use."""
     kind = schema.get("type")
-    right: dict[Any, Any] = {"string": str, "integer": int, "object": dict, "boolean": bool}
-    if not isinstance(value, right[kind]) or (kind == "integer" and isinstance(value, bool)):
+    right: dict[Any, Any] = {"string": str, "integer": int}
+    if not isinstance(value, right[kind]):
         return f"is no {kind}"
     if "enum" in schema and value not in schema["enum"]:
         return f"is none of {', '.join(schema['enum'])}"

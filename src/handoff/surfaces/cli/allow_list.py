@@ -22,7 +22,7 @@ PASSED: dict[str, tuple[str, ...]] = {
     "task done": (*_HELD, "name", "summary"),
     "task block": (*_HELD, "reason"),
     "task release": (*_HELD, "name", "reason"),
-    "task ask": (*_HELD, "question", "path"),
+    "task ask": (*_HELD, "question", "choices", "path"),  # what counts without an answer is not for it to say
     "task note": (*_HELD, "text"),
     "task list": ("project", "state", "include_ended", "limit"),
     "show": ("project", "address"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.surfaces.cli.catalog import SHOWN
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS, SHOWN
 from handoff.surfaces.cli.dispatch import load
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ class Words(Record):
 def table(program: str) -> list[Words]:
     """Every command with what may follow it."""
     found: dict[str, Words] = {}
-    for name, entry in SHOWN.items():
+    for name, entry in CATALOG.items():
+        if name not in SHOWN and not (" " in name and name.partition(" ")[0] in NOUNS):
+            continue
         _, parser = load(name, program)
         options: list[str] = []
         choices: list[str] = []

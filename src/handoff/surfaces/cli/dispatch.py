@@ -43,7 +43,7 @@ def dispatch(words: list[str], rules: AllowList | None = None) -> int:
         for note in app.notes:
             out.note(note, "warn")
     if out.trouble:
-        out.error(f"The answer could not be written: {out.trouble}.", "What was asked for is done; see it elsewhere.")
+        out.error(f"The answer could not be written: {out.trouble}.", "Your command is done; see the result elsewhere.")
     return code or (1 if out.trouble else 0)
 
 

@@ -36,7 +36,11 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command the words name; its exit code."""
     words = sys.argv[1:] if argv is None else argv
     if sys.stdout is None or sys.stderr is None or sys.stdin is None:
-        _hold_places()
+        # a stream we were started without stays empty: else the next file we open would get its number, and its output
+        place = os.open(os.devnull, os.O_RDWR)
+        while place <= 2:  # noqa: PLR2004 - standard error is 2
+            place = os.open(os.devnull, os.O_RDWR)
+        os.close(place)
     if words in (["--version"], ["-V"]):  # the one answer that needs nothing else imported
         return _version()
     from handoff.base.settings import broker_of_session
@@ -83,14 +87,6 @@ def _version() -> int:
         close_quietly()
         return 1
     return 0 if sys.stdout is not None else 1
-
-
-def _hold_places() -> None:
-    """A stream we were started without stays empty: else the next file we open would get its number, and its output."""
-    place = os.open(os.devnull, os.O_RDWR)
-    while place <= 2:  # noqa: PLR2004 - standard error is 2
-        place = os.open(os.devnull, os.O_RDWR)
-    os.close(place)
 
 
 if __name__ == "__main__":

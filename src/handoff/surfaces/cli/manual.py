@@ -58,7 +58,7 @@ def help_text(program: str) -> str:
             *lines,
             "",
             f"{shown} of {known} commands. All: {program} help --all   One: {program} help NAME",
-            f"Pages of the manual: {program} help docs   One: {program} help TOPIC, for example {program} help fan-out",
+            f"Pages of the manual: {program} help docs   One: {program} help TOPIC, for example {program} help landing",
             "",
         ]
     )

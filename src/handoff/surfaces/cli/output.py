@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
-    from handoff.engine.acts.act import ActDone
     from handoff.engine.app import App
+    from handoff.engine.work.acts.act import ActDone
     from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {
@@ -29,7 +29,11 @@ _STYLES = {
 }
 
 
-_AS_JSON = {code: f"\\u{code:04x}" for code in STEERING if code > 126}  # noqa: PLR2004 - JSON escapes the others itself
+_AS_JSON = {
+    code: "".join(f"\\u{unit}" for unit in chr(code).encode("utf-16-be").hex("-", 2).split("-"))
+    for code in STEERING
+    if code > 126  # noqa: PLR2004 - JSON escapes the others itself
+}
 
 
 _MARKS = {style: chr(0xFDD0 + index) for index, style in enumerate(_STYLES)}  # no text has these characters

@@ -15,6 +15,7 @@ from handoff.surfaces.vocabulary import (
     bar_counts,
     cells,
     clock_of,
+    finished_words,
     fold,
     money,
     tally,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from handoff.engine.features.overview import BatchProgress, Overview, OverviewItem
     from handoff.engine.features.status import View
+    from handoff.engine.work.overview import BatchProgress, Overview, OverviewItem
     from handoff.surfaces.cli.command import Context
 
 _UNCUT = 10_000
@@ -70,7 +71,7 @@ def what_now(ctx: Context) -> int:
     )
     tell_older(ctx)
     if found is not None and ctx.out.person and not ctx.out.json_wanted:
-        from handoff.engine.features import overview as engine
+        from handoff.engine.work import overview as engine
 
         engine.note_look(ctx.app, found)
     return 0
@@ -78,7 +79,7 @@ def what_now(ctx: Context) -> int:
 
 def tell_older(ctx: Context, *, every: bool = False) -> None:
     """Say that live work of handoff-fanout is not on the board: of this project, or of every one."""
-    from handoff.engine.fanout import older
+    from handoff.engine.place.fanout import older
 
     if not older.homes(ctx.app):
         return
@@ -104,7 +105,7 @@ def relay_of(ctx: Context) -> Overview | None:
     """The rows of this project, or of every one outside a repository; nothing where the relay was never used."""
     if not ctx.app.has_rows:
         return None
-    from handoff.engine.features import overview as engine
+    from handoff.engine.work import overview as engine
 
     try:
         return engine.look(ctx.app, project=project_here(ctx))
@@ -115,7 +116,7 @@ def relay_of(ctx: Context) -> Overview | None:
 
 def project_here(ctx: Context, name: str = "") -> str:
     """The project that is said, else the one of this repository; outside of one it is every project."""
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
     from handoff.git.plumbing import find_top
 
     inside = name or find_top(ctx.settings.here) or ctx.settings.get("HANDOFF_PROJECT")
@@ -124,7 +125,7 @@ def project_here(ctx: Context, name: str = "") -> str:
 
 def as_data(found: Overview | None) -> dict[str, Any]:
     """The same for programs."""
-    from handoff.engine.features.overview import SECTIONS
+    from handoff.engine.work.overview import SECTIONS
 
     if found is None:
         return {"needs_you": [], "running": [], "landed": [], "coming": [], "batches": [], "supervisors": 0}
@@ -201,7 +202,8 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
         ctx.out.line(_row(ctx, f"  {batch_words(ctx, batch, every=not found.project)}", ""))
     _tell_more(ctx, len(found.batches) - _BATCHES, "board")
     if landed:
-        ctx.out.line(_names(ctx, f"{ctx.out.style('Landed', 'good')} since {_moment(found)} ", landed))
+        told = f"{ctx.out.style('Finished', 'good')} {_moment(found)}, {finished_words(landed)}: "
+        ctx.out.line(_names(ctx, told, landed))
     if coming:
         ctx.out.line(_names(ctx, f"{ctx.out.style(coming_word, 'strong')} ", coming))
         if not found.supervisors and not running and any(item.look == "ready" for item in coming):
@@ -212,8 +214,8 @@ def tell_relay(ctx: Context, found: Overview, coming_word: str = "Next") -> None
 
 def _moment(found: Overview) -> str:
     if found.at - found.since < 20 * 3600:
-        return time_of_day(found.since)
-    return f"{age(found.at - found.since)} ago"
+        return f"since {time_of_day(found.since)}"
+    return f"in the last {age(found.at - found.since)}"
 
 
 def _widest(names: Sequence[str]) -> int:
@@ -246,7 +248,7 @@ def _tell_running(ctx: Context, found: Overview, item: OverviewItem, wide: int) 
 def _last_words(ctx: Context, item: OverviewItem) -> str:
     if not teammates.has_folder(ctx.app, project=item.project, session=item.session):
         return ""  # a person's tab says nothing, and what would read it is much to load
-    from handoff.engine.workspaces import transcripts
+    from handoff.engine.place import transcripts
 
     return transcripts.last_words(ctx.app, project=item.project, session=item.session, agent=item.agent)
 

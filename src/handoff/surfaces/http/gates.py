@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import acts
 from handoff.engine.app import App
-from handoff.engine.sessions.endpoints import GATES
+from handoff.engine.session.endpoints import GATES
+from handoff.engine.work import acts
 
 if TYPE_CHECKING:
     from typing import Any

@@ -13,12 +13,12 @@ from starlette.responses import PlainTextResponse
 from handoff.base.errors import Refused
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
-from handoff.engine.sessions import endpoints
+from handoff.engine.session import endpoints
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
 from handoff.surfaces.http import gates
 from handoff.surfaces.http.gates import TOO_LARGE, Gone, read_body
-from handoff.surfaces.mcp import server
+from handoff.surfaces.mcp import CALLER
 from handoff.surfaces.page.pages.gate import GatePages
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class Guard:
         if refusal is not None or caller is None:
             await refusal(scope, receive, send)
             return
-        was = server.CALLER.set(caller)
+        was = CALLER.set(caller)
         try:
             await self.inner(scope, _Again(body, receive), send)
         finally:
-            server.CALLER.reset(was)
+            CALLER.reset(was)
 
     async def _known(self, request: Request) -> tuple[Settings | None, Any]:
         """Whose token a request carries, or what is answered instead."""

@@ -10,7 +10,7 @@ import threading
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
-from handoff.engine.sessions import endpoints
+from handoff.engine.session import endpoints
 from handoff.surfaces.http.places import ListenAddress, Listener
 
 if TYPE_CHECKING:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from functools import wraps
 
 from handoff import __version__
-from handoff.base.errors import HandoffError, MissingPackage
+from handoff.base.errors import HandoffError
+from handoff.base.errors import need as need_package
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
-from handoff.engine.clients import tools
 from handoff.engine.features import prompts
-from handoff.engine.sessions import endpoints, hooks
+from handoff.engine.session import endpoints, hooks
+from handoff.engine.work import tools
+from handoff.surfaces.mcp import CALLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,17 +35,12 @@ TOOLS = (
 )
 _ADDED_BY_CLIENTS = ("wait_for_previous",)
 """Gemini CLI gives every tool this argument, for its own use, and sends it on."""
-CALLER: ContextVar[Settings] = ContextVar("caller")
-"""Who speaks at the moment, where one server answers many; otherwise it is whoever started the server."""
 INSTRUCTIONS = "Call `task` first: it says what you hold and what you may change. Report with `finish` or `block`."
 
 
 def need() -> None:
     """The library, or an error that says how to get it."""
-    try:
-        import mcp.server  # noqa: F401 - a second of importing
-    except ImportError:
-        raise MissingPackage("The MCP server needs the package 'mcp'.") from None
+    need_package("mcp", "The MCP server")
 
 
 def build(settings: Settings) -> Any:
@@ -53,17 +49,30 @@ def build(settings: Settings) -> Any:
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
 
+    from handoff.surfaces.mcp.asking import answer, say
+
     class ToolServer(MCPServer):  # type: ignore[misc, unused-ignore]
         """The library passes over arguments that a tool does not have, so a task named in the wrong one was another task."""
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-            if why := unknown_arguments(name, arguments):
-                raise ToolError(why)
+            found = next((tool for tool in await super().list_tools() if tool.name == name), None)
+            if found is not None and (
+                why := unknown_arguments(name, arguments, list(found.input_schema["properties"]))
+            ):
+                raise ToolError(why)  # without `found` the library says that there is no such tool
             return await super().call_tool(name, arguments, context)
+
+        async def list_tools(self) -> list[Any]:
+            """A session that handoff started is not offered what only a person does."""
+            started = CALLER.get(settings).get("HANDOFF_TOKEN")
+            persons = (answer.__name__, say.__name__)
+            return [tool for tool in await super().list_tools() if not started or tool.name not in persons]
 
     server: Any = ToolServer("handoff", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
     for verb in TOOLS:
         server.tool(name=verb.__name__, description=verb.__doc__)(_bound(settings, verb))
+    for persons in (answer, say):
+        server.tool(description=persons.__doc__)(persons)
     server.resource("handoff://baton", name="baton", mime_type="text/markdown", description=tools.task.__doc__)(
         _bound(settings, tools.task)
     )
@@ -73,19 +82,16 @@ def build(settings: Settings) -> Any:
 
     async def hear(context: Any, call_next: Any) -> Any:
         """Whatever is said first is the handshake: `initialize`, or any request of clients that need none."""
-        endpoints.call_in(CALLER.get(settings))
+        CALLER.set(CALLER.get(settings))
+        endpoints.call_in(CALLER.get())
         return await call_next(context)
 
     server.middleware.append(hear)
     return server
 
 
-def unknown_arguments(name: str, arguments: dict[str, Any]) -> str:
+def unknown_arguments(name: str, arguments: dict[str, Any], known: list[str]) -> str:
     """What is wrong with the names of a call's arguments; nothing where all are known."""
-    verb = next((one for one in TOOLS if one.__name__ == name), None)
-    if verb is None:
-        return ""  # the library says that there is no such tool
-    known = verb.__code__.co_varnames[1 : verb.__code__.co_argcount]
     foreign = [word for word in arguments if word not in known and word not in _ADDED_BY_CLIENTS]
     if not foreign:
         return ""

@@ -16,7 +16,6 @@ from handoff.base.files import create_exclusive, make_folder, read_text, remove,
 from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
-    from handoff.base.clock import Clock
     from handoff.engine.app import App
 
 READ, STEER, OWN = "read", "steer", "own"
@@ -51,7 +50,11 @@ def make_link(app: App, *, project: str = "", rights: str = STEER) -> str:
     """The word of a link that lets its first user into the page of a project, or of all, for an hour; only what it hashes to is kept."""
     folder = os.path.join(app.settings.home, _FOLDER, _LINKS)
     make_folder(folder, mode=0o700)
-    _forget_old(folder, app.clock)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with suppress(OSError):
+            if os.stat(path).st_mtime < app.clock.now() - LINK_SECONDS:
+                os.unlink(path)
     word = secrets.token_urlsafe(32)
     said = json.dumps({"rights": rights, "until": app.clock.now() + LINK_SECONDS, "project": project})
     write_atomic(os.path.join(folder, _hash(word)), said, mode=0o600, sync=False)
@@ -83,14 +86,6 @@ def redirect_file(app: App, address: str) -> str:
     path = os.path.join(app.settings.home, _FOLDER, "open.html")
     write_atomic(path, f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">\n', mode=0o600)
     return f"file://{path}"
-
-
-def _forget_old(folder: str, clock: Clock) -> None:
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        with suppress(OSError):
-            if os.stat(path).st_mtime < clock.now() - LINK_SECONDS:
-                os.unlink(path)
 
 
 def same(ours: str, theirs: str) -> bool:

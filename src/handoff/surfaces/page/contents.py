@@ -21,7 +21,6 @@ NAV = (
     ("/timeline", "Timeline"),
     ("/feature", "Feature"),
     ("/agents", "Agents"),
-    ("/metrics", "Metrics"),
 )
 
 KEYS = (
@@ -31,6 +30,7 @@ KEYS = (
     ("n", "the next that needs you"),
     ("a", "answer what is chosen"),
     ("r", "let it try again"),
+    ("t", "take a task over"),
     ("A", "add a task"),
     ("d", "what it has changed"),
     ("c", "copy its command"),
@@ -93,7 +93,9 @@ PAGES = (
         "/diff/{project}/{label:path}",
         "diff.html",
         "Diff",
-        lambda app, asked: diff.read(app, project=asked.project, label=asked.path["label"], at=asked.word("at")),
+        lambda app, asked: diff.read(
+            app, project=asked.project, label=asked.path["label"], at=asked.word("at"), view=asked.word("view")
+        ),
     ),
     SitePage(
         "/session/{project}/{id}",
@@ -121,8 +123,7 @@ PAGES = (
         "Timeline",
         lambda app, asked: timeline.read(app, project=asked.scope, span=asked.word("span"), to=asked.word("to")),
     ),
-    SitePage("/agents", "agents.html", "Agents", lambda app, asked: figures.scores(app, project=asked.scope)),
-    SitePage("/metrics", "metrics.html", "Metrics", lambda app, asked: figures.read(app, project=asked.scope)),
+    SitePage("/agents", "agents.html", "Agents", lambda app, asked: figures.read(app, project=asked.scope)),
     SitePage(
         "/feature", "feature.html", "Feature", lambda app, asked: feature.read(app, name=asked.path.get("name", ""))
     ),

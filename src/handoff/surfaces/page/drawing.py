@@ -9,23 +9,20 @@ from functools import cache
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
+from rich.syntax import Syntax
 
 from handoff.agents.contract import ENDINGS
 from handoff.base.clock import age, day_of, stamp, time_of_day
 from handoff.base.ids import visible
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import wording
 from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, clock_of, money, tally
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.board.events.journal import Event
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 _SOON_SECONDS = 60.0
-_SENTENCES = ("question", "reason", "summary", "request", "text", "said", "what")
-_INWARD = ("gate", "flow", "flow_key", "code", "snapshot", "fence", "key")
-"""What only the machinery reads, or what stands beside it already."""
 _WHOLE_MINUTES = 10.0
 
 
@@ -40,30 +37,17 @@ def _environment() -> Environment:
         finalize=_visible,
         auto_reload=False,
     )
-    found.filters.update(stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=_words)
+    found.filters.update(
+        stamp=stamp, clock=time_of_day, ago=_ago, dollars=money, tally=tally, bar=_bar, words=wording.details
+    )
     found.filters.update(span=clock_of, minutes=_minutes, lasting=age, markdown=_markdown, day=day_of, marked=_marked)
+    found.filters.update(happened=wording.name, coloured=_coloured)
     found.globals.update(LOOKS=LOOKS, BAR_STYLES=BAR_STYLES, ENDINGS=ENDINGS)
     return found
 
 
 def _visible(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _words(event: Event) -> str:
-    """What a line of the journal says besides what happened to whom: sentences as they are, facts with their names."""
-    body = {key: value for key, value in event.body.items() if key not in _INWARD}
-    said = [str(body.pop(key)) for key in _SENTENCES if isinstance(body.get(key), str) and body[key]]
-    if isinstance(body.get("said"), list):
-        said += map(str, body.pop("said"))
-    if body.get("path") and body.get("line"):
-        said.insert(0, f"{body.pop('path')}:{body.pop('line')}")
-    facts = [
-        f"{key} {value}"
-        for key, value in body.items()
-        if value not in ("", None) and not isinstance(value, dict | list)
-    ]
-    return " · ".join([*said, *facts])
 
 
 def _ago(seconds: float) -> str:
@@ -91,6 +75,36 @@ def _marked(text: str, asked: str) -> Markup:
     pieces = re.split(f"({'|'.join(words)})", visible(text), flags=re.IGNORECASE) if words else [visible(text)]
     marks = (Markup('<mark class="hit">{}</mark>'), Markup("{}"))
     return Markup("").join(marks[number % 2 == 0].format(piece) for number, piece in enumerate(pieces))
+
+
+_KINDS = {
+    "Keyword": "kw",
+    "Literal.String": "st",
+    "Literal.Number": "nu",
+    "Comment": "co",
+    "Name.Function": "fn",
+    "Name.Class": "fn",
+}
+
+
+@cache
+def _lexer(path: str) -> Any:
+    """What knows the words of a file's language; None for a language nobody knows."""
+    name = Syntax.guess_lexer(path)
+    return None if name in ("default", "text") else Syntax("", name).lexer
+
+
+def _coloured(text: str, path: str) -> Markup:
+    """A line of code in which words of its language are marked."""
+    lexer = _lexer(path)
+    if lexer is None or not text.strip():
+        return Markup("{}").format(visible(text))
+    marked, plain, pieces = Markup('<i class="{}">{}</i>'), Markup("{1}"), []
+    for token, piece in lexer.get_tokens(text):
+        name = str(token).removeprefix("Token.")
+        kind = next((mark for known, mark in _KINDS.items() if name.startswith(known)), "")
+        pieces.append((marked if kind else plain).format(kind, visible(piece)))
+    return Markup(str(Markup("").join(pieces)).rstrip("\n"))  # noqa: S704 - each piece is escaped
 
 
 def _minutes(amount: float) -> str:

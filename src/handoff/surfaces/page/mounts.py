@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.routing import Mount, Route
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.sessions.endpoints import GATES
+from handoff.engine.session.endpoints import GATES
 from handoff.surfaces.api.routes import PREFIX
 from handoff.surfaces.api.server import Api
 from handoff.surfaces.http.gates import Answers

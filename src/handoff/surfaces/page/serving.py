@@ -6,10 +6,11 @@ import threading
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
-from handoff.base.errors import MissingPackage, UserError
+from handoff.base.errors import UserError
+from handoff.base.errors import need as need_package
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.app import App
-from handoff.engine.sessions import endpoints
+from handoff.engine.session import endpoints
 from handoff.surfaces.http.places import ListenAddress, Listener
 from handoff.surfaces.page.access import own_name
 
@@ -62,8 +63,7 @@ def address(app: App, *, project: str) -> str:
 def need() -> None:
     """Say what is missing before anything is begun."""
     for name in _PACKAGES:
-        if find_spec(name) is None:
-            raise MissingPackage(f"The page needs the package '{name}'.")
+        need_package(name, "The page")
 
 
 def start_beside(settings: Settings, *, project: str, tell: Callable[[str], None]) -> None:

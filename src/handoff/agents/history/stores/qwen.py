@@ -7,7 +7,7 @@ import os
 from handoff.agents.history import entries as form
 from handoff.agents.history.entries import HistoryEntry
 from handoff.agents.history.stores import claude
-from handoff.agents.history.stores.calls import CallResult, answer_text, call_entries
+from handoff.agents.history.stores.gemini import CallResult, answer_text, call_entries
 from handoff.agents.history.stores.rows import heard, moment, open_at_end, read_log, spoken, table_in, text_in, unread
 from handoff.agents.history.stores.table import StoredSession
 from handoff.base.record import TYPE_CHECKING

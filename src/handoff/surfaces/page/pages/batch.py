@@ -5,15 +5,16 @@ from __future__ import annotations
 from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import batches as rows
-from handoff.engine.home import find_project
-from handoff.engine.tasks import batches
-from handoff.engine.tasks.splitting import report, verdict
+from handoff.engine.app.home import find_project
+from handoff.engine.work import overview
+from handoff.engine.work.tasks import batches
+from handoff.engine.work.tasks.splitting import report, verdict
 from handoff.surfaces.vocabulary import bar_counts
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.tasks.splitting.report import BatchReport
+    from handoff.engine.work.tasks.splitting.report import BatchReport
 
 _MOST_PATHS = 400
 
@@ -37,6 +38,8 @@ class BatchPage(Record):
 
     path: str
     report: BatchReport
+    looks: dict[str, str]
+    """How each part stands, and the fan-in."""
     counts: dict[str, int]
     tree: tuple[TreeLine, ...]
     owners: tuple[str, ...]
@@ -72,6 +75,8 @@ def read(app: App, *, project: str, name: str) -> BatchPage:
     batch = rows.find(app.database, project=find_project(app, name=project).name, id=name)
     found = report.write(app, verdict.judge(app, batch))
     parts = batches.parts_of(app, batch)
+    joiner = batches.fan_in_of(app, batch)
+    standing = overview.standing(app, [one.key for one in (*parts, joiner)])
     counts: dict[str, int] = {}
     for part in parts:
         counts[part.state] = counts.get(part.state, 0) + 1
@@ -83,6 +88,7 @@ def read(app: App, *, project: str, name: str) -> BatchPage:
     return BatchPage(
         path=f"{batch.project}/{batch.id}",
         report=found,
+        looks={one.label: standing[one.key].look for one in (*parts, joiner)},
         counts={kind: number for kind, number in drawn.items() if number},
         tree=tuple(_tree(parts)),
         owners=tuple(part.id for part in parts),

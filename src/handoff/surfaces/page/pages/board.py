@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import cards
-from handoff.engine.features import overview
-from handoff.engine.workspaces.transcripts import last_words
+from handoff.engine.place.transcripts import last_words
+from handoff.engine.work import overview
 from handoff.surfaces.vocabulary import LOOKS, matches
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.engine.features.overview import OverviewItem
+    from handoff.engine.work.overview import OverviewItem
 
 MOST = 200
 """Lines of a column; words in the filter bring the others."""

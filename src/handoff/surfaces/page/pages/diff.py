@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 
+from handoff.base.light_json import loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.engine.clients import review
-from handoff.engine.tasks import admin
-from handoff.engine.workspaces.baton import COMMENTED
+from handoff.engine.place.baton import COMMENTED
+from handoff.engine.work import review
+from handoff.engine.work.tasks import admin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
     from handoff.engine.app import App
-    from handoff.engine.clients.review import ReviewedFile, TaskReview
+    from handoff.engine.outcome.reviews import ReviewedFile
+    from handoff.engine.work.review import TaskReview
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
+UNIFIED = "unified"
+_SHORT = 10
 _FOLDED = 400
 _MOST = 4000
 """Lines of all files that are drawn; what is more is named, with the command that shows it."""
@@ -66,10 +71,14 @@ class TaskDiff(Record):
     chosen: tuple[str, int]
     """The line that is being written on."""
     may_comment: bool
+    unified: bool
+    """Whether what was taken away stands above what came in its place, not beside it."""
+    where: str
+    """The branch and the commit of the work, as far as they are known."""
     now: float
 
 
-def read(app: App, *, project: str, label: str, at: str = "") -> TaskDiff:
+def read(app: App, *, project: str, label: str, at: str = "", view: str = "") -> TaskDiff:
     """The work of the task an address names; `at` is FILE:LINE."""
     task = admin.find_task(app, label, project=project)
     found = review.review(app, key=task.key)
@@ -82,7 +91,7 @@ def read(app: App, *, project: str, label: str, at: str = "") -> TaskDiff:
     files, left = [], _MOST
     for one in found.files:
         if left > 0:
-            files.append(_file(one, written))
+            files.append(_file(one, written, unified=view == UNIFIED))
             left -= len(one.lines)
     path, _, number = at.rpartition(":")
     return TaskDiff(
@@ -94,13 +103,23 @@ def read(app: App, *, project: str, label: str, at: str = "") -> TaskDiff:
         comments=sum(map(len, written.values())),
         chosen=(path, int(number)) if number.isdecimal() else ("", 0),
         may_comment=not task.ended,
+        unified=view == UNIFIED,
+        where=_where(loads(task.evidence) if task.evidence else {}),
         now=app.clock.now(),
     )
 
 
-def _file(one: ReviewedFile, written: dict[tuple[str, int], list[tuple[str, LineComment]]]) -> DiffFile:
+def _where(evidence: dict[str, Any]) -> str:
+    commit = str(evidence.get("landed") or evidence.get("commit") or "")[:_SHORT]
+    branch = str(evidence.get("onto" if evidence.get("landed") else "branch") or "").removeprefix("refs/heads/")
+    return " on ".join(filter(None, (commit, branch)))
+
+
+def _file(
+    one: ReviewedFile, written: dict[tuple[str, int], list[tuple[str, LineComment]]], *, unified: bool = False
+) -> DiffFile:
     rows = []
-    for row in _rows(one.lines):
+    for row in _unified(_rows(one.lines)) if unified else _rows(one.lines):
         said = written.get((one.path, row.new), []) if row.new else []
         told = tuple(word._replace(outdated=bool(code) and code != row.right) for code, word in said)
         rows.append(row._replace(comments=told) if told else row)
@@ -145,6 +164,22 @@ def _rows(lines: Sequence[str]) -> Iterator[DiffRow]:
         else:
             yield DiffRow(kind="hunk", right=line)
     yield from _pairs(gone, come)
+
+
+def _unified(rows: Iterable[DiffRow]) -> Iterator[DiffRow]:
+    """The same rows with what was taken away above what came in its place."""
+    come: list[DiffRow] = []
+    for row in rows:
+        if row.kind != "changed":
+            yield from come
+            come.clear()
+            yield row
+            continue
+        if row.old:
+            yield row._replace(new=0, right="")
+        if row.new:
+            come.append(row._replace(old=0, left=""))
+    yield from come
 
 
 def _pairs(gone: list[tuple[int, str]], come: list[tuple[int, str]]) -> Iterator[DiffRow]:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import statistics
 
-from handoff.agents.contract import ENDINGS
+from handoff.agents.contract import ENDINGS, UNKNOWN
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import figures
 from handoff.board.tasks import metrics
-from handoff.engine.tasks.splitting import score
+from handoff.engine.work.tasks.splitting import score
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from handoff.engine.app import App
-    from handoff.engine.tasks.splitting.score import AgentScore
+    from handoff.engine.work.tasks.splitting.score import AgentScore
 
 LEAST = 5
-"""Below so many tasks no rate is told: it would say nothing."""
+"""Below so many sessions no rate is told, and below so many days with a value no chart is drawn: it would say nothing."""
 _DAY_SECONDS = 86_400
 _DAYS = 30
 _WIDE, _HIGH = 300.0, 64.0
 
 
 class ScoreLine(Record):
-    """One agent at one kind of work, with its rate where there are enough tasks for one."""
+    """One agent at one kind of work, with its rate where there are enough sessions for one."""
 
     score: AgentScore
     rate: float | None
@@ -53,10 +53,16 @@ class SmallChart(Record):
     most: str = ""
     """How much the highest column stands for."""
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether there are enough columns to see a course."""
+        return sum(one.value > 0 for one in self.columns) >= LEAST
+
 
 class MetricsPage(Record):
-    """The charts of a project, or of all."""
+    """The agents and the charts of a project, or of all."""
 
+    scores: tuple[ScoreLine, ...]
     charts: tuple[SmallChart, ...]
     endings: tuple[tuple[str, int], ...]
     factor: float
@@ -66,7 +72,7 @@ class MetricsPage(Record):
 def scores(app: App, *, project: str) -> list[ScoreLine]:
     """Which agent does which kind of work well here, by evidence."""
     return [
-        ScoreLine(one, one.first_try / one.green if one.green >= LEAST else None)
+        ScoreLine(one, one.first_try / one.tries if one.tries >= LEAST else None)
         for one in score.score(app, project=project)
     ]
 
@@ -87,7 +93,12 @@ def read(app: App, *, project: str) -> MetricsPage:
     measures = metrics.listing(app.database, project=project)[::-1]
     labels = [stamp(float(day * _DAY_SECONDS))[:10] for day in range(first, today + 1)]
     calibration = metrics.calibration(app.database, project=project)
+    endings: dict[str, int] = {}
+    for word, number in past.endings:
+        shown = ENDINGS.get(word, ENDINGS[UNKNOWN])
+        endings[shown] = endings.get(shown, 0) + number
     return MetricsPage(
+        scores=tuple(scores(app, project=project)),
         charts=(
             _chart("Tasks done a day", "", zip(labels, done, strict=True), f"{sum(done):.0f} in {_DAYS} days"),
             _chart(
@@ -97,7 +108,7 @@ def read(app: App, *, project: str) -> MetricsPage:
                 f"{sum(again):.0f} in {_DAYS} days",
             ),
             _chart(
-                "Minutes a gate waited for a person (middle)",
+                "Median time until you answered",
                 "min",
                 zip(labels, waited, strict=True),
                 f"{len(past.answers)} answers",
@@ -117,7 +128,7 @@ def read(app: App, *, project: str) -> MetricsPage:
                 note="time of all sessions by time on the clock",
             ),
         ),
-        endings=tuple((ENDINGS.get(word, word), number) for word, number in past.endings),
+        endings=tuple(endings.items()),
         factor=calibration.factor,
         samples=calibration.samples,
     )

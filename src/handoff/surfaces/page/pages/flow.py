@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.flows import flows
-from handoff.engine.flows.state import state_of
+from handoff.engine.work.flows import flows
+from handoff.engine.work.flows.state import state_of
 
 if TYPE_CHECKING:
     from handoff.board.events.journal import Event
     from handoff.engine.app import App
-    from handoff.engine.flows.flows import FlowView
+    from handoff.engine.work.flows.flows import FlowView
 
 _SHORT = 10
 
@@ -91,7 +91,7 @@ def _told(cell: PhaseCell, event: Event) -> PhaseCell:
     if event.kind == "flow.verified":
         said = str(body.get("said", ""))
         return cell._replace(
-            look="green",
+            look="verified",
             said=said.partition(": ")[2] or said,
             commit=str(body.get("commit", ""))[:_SHORT],
             warnings=tuple(map(str, body.get("warnings", ()))),

@@ -8,7 +8,7 @@ import os
 
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.clients import review
+from handoff.engine.work import review
 from handoff.surfaces.page.drawing import HERE, draw
 from handoff.surfaces.page.pages.diff import plain_file
 

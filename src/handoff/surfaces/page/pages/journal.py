@@ -5,12 +5,12 @@ from __future__ import annotations
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.engine.tasks import search
+from handoff.engine.work.tasks import search
 
 if TYPE_CHECKING:
     from handoff.board.events.journal import Event
     from handoff.engine.app import App
-    from handoff.engine.tasks.search import Hit
+    from handoff.engine.work.tasks.search import Hit
 
 LINES = 100
 _LONGEST = 18

@@ -8,9 +8,8 @@ from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tasks import tasks
-from handoff.engine.features import pulse
-from handoff.engine.sessions import stopping
-from handoff.engine.workspaces import transcripts
+from handoff.engine.place import pulse, transcripts
+from handoff.engine.work import stopping
 
 if TYPE_CHECKING:
     from handoff.board.events.journal import SpokenWords

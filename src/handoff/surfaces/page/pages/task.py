@@ -8,20 +8,19 @@ from handoff.base.errors import HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.acts.landing import landing_of, undo
-from handoff.engine.features import overview
-from handoff.engine.sessions import stopping
-from handoff.engine.tasks import admin
-from handoff.engine.tasks.splitting import report
-from handoff.engine.workspaces import transcripts
+from handoff.engine.place import transcripts
+from handoff.engine.work import overview, stopping
+from handoff.engine.work.acts.landing import landing_of, undo
+from handoff.engine.work.tasks import admin
+from handoff.engine.work.tasks.splitting import report
 
 if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.events.journal import Event
     from handoff.engine.app import App
-    from handoff.engine.tasks.admin import TaskDetails
-    from handoff.engine.tasks.splitting.report import SessionReport
+    from handoff.engine.work.tasks.admin import TaskDetails
+    from handoff.engine.work.tasks.splitting.report import SessionReport
 
 _TAIL = 80
 
@@ -41,6 +40,8 @@ class TaskPage(Record):
     """The flow it is a phase of."""
     unstoppable: str
     """Why the session at work cannot be stopped from here; empty where it can."""
+    untakeable: str
+    """Why nobody can take it over from here; empty where somebody can."""
     lands: bool
     """Whether its work is kept on a branch of its own and nowhere else."""
     landed: str
@@ -71,7 +72,7 @@ def read(app: App, *, project: str, label: str) -> TaskPage:
     return TaskPage(
         address=task.label,
         path=f"{task.project}/{task.label}",
-        look=overview.ENDED if admin.ending_of(app, task) else task.state,
+        look=overview.standing(app, [task.key])[task.key].look,
         details=found,
         sessions=worked,
         evidence=json.dumps(found.evidence, indent=2, ensure_ascii=False) if found.evidence else "",
@@ -79,6 +80,7 @@ def read(app: App, *, project: str, label: str) -> TaskPage:
         now=app.clock.now(),
         flow=task.scope if task.kind == "phase" else "",
         unstoppable=obstacle.message if obstacle else "",
+        untakeable=obstacle.message if obstacle and held and not stopping.is_taken(app, task) else "",
         lands=bool(branch) and not landed,
         landed=landed,
         back=back,

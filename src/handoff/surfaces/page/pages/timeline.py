@@ -16,6 +16,9 @@ WIDE = 100.0
 _LINES = 5_000
 _MOST = 400
 _ROW, _NAMED, _GAP = 26, 36, 12
+FIT = "all"
+"""The stretch that holds what there is."""
+_AIR = 0.03
 _SPANS = {"15m": 900.0, "1h": 3600.0, "6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0}
 _ENDS = {
     "task.finished": "good",
@@ -59,6 +62,11 @@ class TimelineBar(Record):
     """Where its name has room on a desk: inside, beside, or nowhere."""
 
     @property
+    def last(self) -> str:
+        """The end of its name, which tells it from its neighbours."""
+        return self.label.rpartition("/")[2]
+
+    @property
     def words(self) -> str:
         """What a pointer or a screen reader is told."""
         last = time_of_day(self.ended) if self.ended is not None else "now"
@@ -92,18 +100,25 @@ class TimelinePage(Record):
     farther: str
     styles: tuple[tuple[str, str], ...]
     """Each colour and its word."""
+    rows: tuple[tuple[TimelineBar, int], ...]
+    """The last session of each agent at each task, and how many it had; the newest first."""
     cut: bool
     """Whether there was more than is drawn."""
 
 
 def read(app: App, *, project: str, span: str, to: str) -> TimelinePage:
-    """The stretch that ends at `to`, or now."""
-    span = span if span in _SPANS else "6h"
-    now, wide = app.clock.now(), _SPANS[span]
-    end = min(float(to), now) if to.isdecimal() and len(to) < 12 else now  # noqa: PLR2004 - a moment in seconds
-    begin = end - wide
+    """The stretch that ends at `to`, or now; without a span, one that holds what there is."""
+    now = app.clock.now()
     events = journal.last(app.database, project=project, limit=_LINES)
-    every = [bar for bar in _bars(app, events) if bar.began < end and _last(bar, now) > begin]
+    drawn = _bars(app, events)
+    span = span if span in _SPANS else FIT
+    if span == FIT:
+        begin, end = _fitted(drawn, now)
+    else:
+        end = min(float(to), now) if to.isdecimal() and len(to) < 12 else now  # noqa: PLR2004 - a moment in seconds
+        begin = end - _SPANS[span]
+    wide = end - begin
+    every = [bar for bar in drawn if bar.began < end and _last(bar, now) > begin]
     bars = every[-_MOST:]
     one_host = len({bar.host for bar in bars}) <= 1
     lanes, y = [], 0
@@ -115,7 +130,8 @@ def read(app: App, *, project: str, span: str, to: str) -> TimelinePage:
     step = wide / _TICKS
     named = time_of_day if wide <= _SPANS["24h"] else lambda at: stamp(at)[5:10]
     names = list(_SPANS)
-    place = names.index(span)
+    beside = span if span in _SPANS else next((name for name in names if _SPANS[name] >= wide), names[-1])
+    place = names.index(beside)
     return TimelinePage(
         lanes=tuple(lanes),
         high=max(y, _ROW),
@@ -123,14 +139,33 @@ def read(app: App, *, project: str, span: str, to: str) -> TimelinePage:
         span=span,
         begin=begin,
         end=end,
-        spans=tuple(_SPANS),
-        earlier=f"?span={span}&to={end - wide / 2:.0f}",
-        later=f"?span={span}&to={end + wide / 2:.0f}" if end < now else "",
+        spans=(FIT, *_SPANS),
+        earlier=f"?span={beside}&to={end - wide / 2:.0f}",
+        later=f"?span={beside}&to={end + wide / 2:.0f}" if end < now else "",
+        rows=_grouped(bars),
         closer=_around(names[place - 1], end - wide / 2, now) if place else "",
         farther=_around(names[place + 1], end - wide / 2, now) if place + 1 < len(names) else "",
         styles=tuple((style, word) for style, word in _STYLES.items() if any(bar.style == style for bar in bars)),
         cut=len(every) > _MOST or (len(events) == _LINES and events[0].at > begin),
     )
+
+
+def _fitted(bars: list[TimelineBar], now: float) -> tuple[float, float]:
+    """A stretch that holds the sessions of the last week, with a little air; the last hour where there were none."""
+    recent = [bar for bar in bars if _last(bar, now) > now - _SPANS["7d"]]
+    if not recent:
+        return now - _SPANS["1h"], now
+    begin, end = min(bar.began for bar in recent), max(_last(bar, now) for bar in recent)
+    air = max(30.0, (end - begin) * _AIR)
+    return begin - air, min(now, end + air)
+
+
+def _grouped(bars: list[TimelineBar]) -> tuple[tuple[TimelineBar, int], ...]:
+    found: dict[tuple[str, str, str], tuple[TimelineBar, int]] = {}
+    for bar in sorted(bars, key=lambda one: one.began):
+        name = (bar.path, bar.agent, bar.host)
+        found[name] = (bar, found.pop(name, (bar, 0))[1] + 1)
+    return tuple(reversed(found.values()))
 
 
 def _around(span: str, middle: float, now: float) -> str:
@@ -197,7 +232,7 @@ def _lane(agent: str, host: str, bars: list[TimelineBar], y: int, stretch: tuple
         left, right = share(bar.began), share(bar.ended if bar.ended is not None else now)
         gap = share(bar.answered) - right if bar.answered is not None else 0.0
         wide = max(0.4, right - left)
-        named = "inside" if wide >= len(bar.label) * _LETTER + _EDGE else "beside"
+        named = "inside" if wide >= len(bar.last) * _LETTER + _EDGE else "beside"
         before = placed[last_in[row]] if row in last_in else None
         if before and before.named == "beside" and left < _name_ends(before):
             placed[last_in[row]] = before._replace(named="")
@@ -210,4 +245,4 @@ def _lane(agent: str, host: str, bars: list[TimelineBar], y: int, stretch: tuple
 
 def _name_ends(bar: TimelineBar) -> float:
     end = bar.x + bar.wide + bar.gap
-    return end + len(bar.label) * _LETTER + _EDGE / 2 if bar.named == "beside" else end
+    return end + len(bar.last) * _LETTER + _EDGE / 2 if bar.named == "beside" else end

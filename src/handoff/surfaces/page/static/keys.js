@@ -33,6 +33,12 @@ const acts = {
     const task = chosen()?.querySelector("a[href^='/task/']")?.getAttribute("href") ?? location.pathname;
     if (task.startsWith("/task/")) location.assign(task.replace("/task/", "/diff/"));
   },
+  t: () => {
+    const form = document.querySelector("details[id$=-take]");
+    const task = chosen()?.querySelector("a[href^='/task/']")?.getAttribute("href");
+    if (form) form.querySelector("summary").click();
+    else if (task) location.assign(`${task}#take`);
+  },
   c: () => (chosen() ?? document.querySelector("main")).querySelector("button.copy")?.click(),
   L: () => location.assign("/journal"),
   "/": () => {
@@ -69,8 +75,10 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("#add > summary")) setTimeout(() => document.getElementById("add-text").focus());
+  if (event.target.closest("[id$=-take] > summary")) setTimeout(() => document.querySelector("[id$=-take] input[name=to]").focus());
   if (event.target.closest("button.keys")) help.showModal();
 });
 
 if (location.hash === "#q") acts["/"]();
+if (location.hash === "#take") acts.t();
 if (location.hash === "#add") document.querySelector("#add > summary")?.click();

@@ -296,9 +296,15 @@ function show(results) {
       words.textContent = one.text;
       box.append(words);
       if (one.command) {
+        const line = document.createElement("p");
+        line.className = "command";
         const command = document.createElement("code");
         command.textContent = one.command;
-        box.append(command);
+        const copy = document.createElement("button");
+        Object.assign(copy, { type: "button", className: "copy", textContent: "copy", ariaLabel: `Copy the command ${one.command}` });
+        copy.dataset.copy = one.command;
+        line.append(command, copy);
+        box.append(line);
       }
       return box;
     }),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 
 import pytest
 
@@ -17,23 +18,18 @@ def run(repo, cli):
     """Run the scripted ACP agent with these turns on a task that owns src/; how it ended and what was said."""
     cli("dump", "--task", "demo", "--next", "write src/a.txt", "--owns", "src/", "--check", "test -f src/a.txt")
 
-    def go(*turns, code=None):
+    def go(*turns, code=None, meanwhile=None):
         script = os.path.join(os.environ["HOME"], "turns.json")
         with open(script, "w", encoding="utf-8") as file:
             json.dump(turns, file)
-        words = [sys.executable, acp_agent.__file__, script]
-        end = cli(
-            "session",
-            "start",
-            "demo",
-            "--agent",
-            "acp",
-            *[f"--with={word}" for word in words],
-            "--json",
-            "--workspace",
-            "shared",
-            code=code,
-        ).json
+        words = [f"--with={word}" for word in (sys.executable, acp_agent.__file__, script)]
+        start = ("session", "start", "demo", "--agent", "acp", *words, "--json", "--workspace", "shared")
+        if meanwhile is None:
+            end = cli(*start, code=code).json
+        else:
+            process = cli.start(*start)
+            meanwhile()
+            end = json.loads(process.communicate(timeout=300)[0])
         return end, "\n".join(cli("session", "log", end["session"], "--json").json["lines"])
 
     return go
@@ -76,6 +72,30 @@ def test_a_stop_without_a_report_is_answered_with_another_prompt(run, repo):
     )
     assert "neither done nor blocked" in said
     assert end["reason"] == "second"
+
+
+def test_words_of_a_person_end_the_turn_after_a_tool_call_and_are_the_next_prompt(run, repo, cli, tmp_path):
+    begun, go = tmp_path / "begun", tmp_path / "go"
+
+    def speak():
+        until = time.monotonic() + 120
+        while not begun.exists():
+            assert time.monotonic() < until, "the tool call began"
+            time.sleep(0.05)
+        assert "after its next tool call" in cli("session", "say", "demo", "use the other table").out
+        go.touch()
+
+    wait = f"touch {begun}; until [ -e {go} ]; do sleep 0.05; done"
+    end, said = run(
+        [["tool", "true"], ["tool", wait], ["cancelled"]],
+        [["write", f"{repo.path}/src/a.txt", "x"], ["run", handoff("task", "done", "--summary", "heard")]],
+        meanwhile=speak,
+    )
+    assert (end["state"], end["reason"]) == ("done", "heard"), said
+    prompts = said.split("told: ")[1:]
+    assert ["> use the other table" in one for one in prompts] == [False, True], said
+    assert "neither done nor blocked" not in said, "the turn that we ended was no stop of its own"
+    assert [one["state"] for one in cli("show", "demo", "--json").json["messages"]] == ["seen"]
 
 
 def test_an_agent_that_is_no_acp_agent_is_told_and_costs_no_attempt(cli):

@@ -13,7 +13,7 @@ from client_stores import slug, write_rows
 from handoff.agents.dialects import DIALECTS
 from handoff.base.clock import stamp
 from handoff.base.markdown import BATON_END, BATON_MARK
-from handoff.engine.clients.settings_files import PLACES, TAG
+from handoff.engine.setup.settings_files import PLACES, TAG
 from sandbox import Cli
 from workspaces import ready
 

@@ -553,6 +553,15 @@ def test_a_session_cannot_say_how_long_its_silence_is_believed(batch):
     assert "may not use that option of 'heartbeat'" in batch.said(end)
 
 
+def test_a_session_may_ask_with_choices_and_not_say_which_one_counts_without_an_answer(batch):
+    batch.open()
+    asked = ("task", "ask", "'Which store?'", "--choice", "Postgres", "--choice", "Redis")
+    own = {"run": handoff(*asked, "--within", "1s", "--default", "Redis"), "may_fail": True}
+    end = batch.run("login/form", own, {"run": handoff(*asked)}, code=None)
+    assert "may not use that option of 'task ask'" in batch.said(end)
+    assert batch.cli("gate", "show", "login/form", "--json").json["choices"] == ["Postgres", "Redis"], batch.said(end)
+
+
 @pytest.mark.parametrize("way", ["mv .git .was", "mv .git .was && ln -s .was .git"])
 def test_a_task_goes_on_though_a_session_took_its_git_folder_away(batch, way):
     if layer(os.environ, wanted=LANDLOCK) != LANDLOCK:

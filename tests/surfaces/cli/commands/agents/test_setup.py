@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from handoff.base.settings import HOME_KEYS
-from handoff.engine.clients.settings_files import TAG
+from handoff.engine.setup.settings_files import TAG
 from sandbox import Cli, Repo
 from screen import Screen
 

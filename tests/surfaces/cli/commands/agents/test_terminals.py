@@ -320,3 +320,21 @@ def test_who_leaves_a_client_in_a_terminal_without_a_report_uses_no_attempt(proj
     code, said = Window(project.cli, *project.words(project.script({"say": "hello"}))).end()
     assert (code, "its person left it" in said) == (1, True), said
     assert (project.state()["state"], project.state()["attempt"]) == ("ready", 1)
+
+
+def test_a_task_is_taken_in_a_window_and_goes_back_when_its_person_leaves_that(project, tmux):
+    running = project.cli.start("session", "start", "demo", "--agent", "scripted", "--with", project.waits())
+    session = project.session()
+    said = project.cli("take", "demo", "--in", "tmux", "--json").json
+    assert "tmux" in said["said"]
+    running.communicate(timeout=200)
+    _until(lambda: project.state()["held_by"] not in (None, "", session), "the window holds it")
+    _until(lambda: "When you leave it" in tmux("capture-pane", "-p", "-t", "handoff-repo"), "its shell opens")
+    tmux("send-keys", "-t", "handoff-repo", "mkdir -p src; echo half > src/a.txt; exit", "Enter")
+    _until(lambda: project.state()["state"] == "ready", "it went back")
+    last = project.script({"run": "grep half src/a.txt"})
+    assert (
+        project.cli("session", "start", "demo", "--agent", "scripted", "--with", last, "--json").json["state"] == "done"
+    )
+    assert project.state()["attempt"] == 1
+    assert "is done: nobody works on it" in project.cli("take", "demo", "--in", "tmux", code=4).err

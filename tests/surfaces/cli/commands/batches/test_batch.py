@@ -95,7 +95,7 @@ def test_the_verdict_for_programs_says_what_landed_what_it_cost_and_how_long_it_
     assert "Batch login was taken back: nothing of it is on main any more; " in said
     assert "taken back (scripted)" in said
     assert "landed with its batch" in ground.cli("retry", "login/api", code=4).err
-    assert "login/api: taken back" in ground.cli("batch", "report", "login").out
+    assert "login/api: landing taken back" in ground.cli("batch", "report", "login").out
     ground.cli("undo")
     assert ground.cli("batch", "watch", "login", "--json").json["verdict"] == "landed"
 
@@ -129,7 +129,10 @@ def test_in_order_each_part_lands_as_soon_as_it_is_green(ground):
     assert "Batch login has landed in part: 1 of 2 parts landed on main" in said
     assert "  Let it try again: handoff retry login/api\n" in said
     assert ground.subjects() == ["form: Build form.", "first"], "what had landed does not land twice"
-    assert "Each part landed by its own check alone; the whole is judged once" in ground.cli("batch", "report").out
+    assert (
+        "Each part landed by its own check alone; the merged result is checked once"
+        in ground.cli("batch", "report").out
+    )
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_a_batch_is_told_from_its_first_moment_to_its_last_and_feeds_the_score(c
     assert (api["state"], api["why"]) == ("blocked", "no-key")
     assert found["fan_in"]["before"] == "red (exit 1)"
     assert found["cost"] == {"scripted": 0.5}
-    assert [line["what"] for line in found["timeline"]][:2] == ["opened", "verified"]
+    assert [line["what"] for line in found["timeline"]][:2] == ["batch opened", "batch checked"]
     page = cli("batch", "report", "--markdown").out
     assert page.startswith("# Batch login: waits for you\n\ntwo halves\n")
     assert "| form | green | scripted | 1 |" in page
@@ -189,7 +189,7 @@ def test_a_program_that_fails_or_is_missing_leaves_the_line_to_run(forge, cli, p
 def test_rubbish_is_told_and_a_push_that_is_refused_is_an_error(forge, cli, repo):
     _work(cli)
     forge.has("gh")
-    assert "told no address: ?!" in forge.cli(STAND_IN="rubbish")("land", "api", "--pr").out
+    assert "printed no address: ?!" in forge.cli(STAND_IN="rubbish")("land", "api", "--pr").out
     repo.git("remote", "set-url", "origin", "/nowhere/at/all")
     assert "could not be pushed" in forge.cli()("land", "api", "--pr", code=1).err
     assert "cannot be a dry run" in forge.cli()("land", "api", "--pr", "--dry-run", code=2).err

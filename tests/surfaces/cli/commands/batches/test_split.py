@@ -7,7 +7,7 @@ import json
 import pytest
 
 from handoff.base.clock import SystemClock
-from handoff.engine.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.manifests.reading import EXAMPLE
 from relay import manifest
 from screen import Screen
 from scripts import handoff, write_script

@@ -12,8 +12,8 @@ import pytest
 from handoff.board.sessions.leases import claim
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
-from handoff.engine.features.overview import OverviewFeed
-from handoff.engine.sessions import stopping
+from handoff.engine.work import stopping
+from handoff.engine.work.overview import OverviewFeed
 from handoff.surfaces.cli.commands.board import acts, keys
 from handoff.surfaces.cli.commands.board.state import BoardState
 from handoff.surfaces.cli.commands.board.view import BoardApp
@@ -99,7 +99,7 @@ def test_a_gate_is_answered_a_task_retried_a_log_followed_and_2000_tasks_scrolle
 
             await pilot.press("escape", "escape", "G")
             assert "task-1999" in await until(pilot, board, "task-1999")
-            for width, text in ((60, "✗ cart"), (160, "│ RUNNING 1")):
+            for width, text in ((60, "✗ cart"), (160, "│  ─ cart")):
                 await pilot.resize_terminal(width, 24)
                 await pilot.press("g")
                 await until(pilot, board, text)
@@ -170,13 +170,64 @@ def test_a_person_speaks_to_the_agent_at_work_from_the_list_and_from_its_log(cli
     asyncio.run(drive())
 
 
+def test_a_task_is_taken_or_handed_to_another_agent_from_the_list(cli, repo, monkeypatch):
+    monkeypatch.chdir(repo.path)
+    cli("task", "add", "cart", "Fill the cart.", "--agent", "claude")
+
+    async def drive() -> None:
+        board = BoardApp(BoardState(OverviewFeed(app(), project="repo")), colour=False)
+        async with board.run_test(size=(100, 30)) as pilot:
+            await until(pilot, board, "cart")
+            await pilot.press("t")
+            await until(pilot, board, "Take cart over")
+            await pilot.press("enter")
+            await until(
+                pilot, board, "You hold cart with fence", "Open its conversation in a terminal: handoff take cart"
+            )
+            await pilot.press("escape", "t", *"nobody-knows", "enter")
+            await until(pilot, board, "nobody-knows", "Hint:")
+            await pilot.press("t", *"scripted", "enter")
+            await until(pilot, board, "scripted goes on with 'cart'")
+
+    asyncio.run(drive())
+    found = cli("show", "cart", "--json").json
+    assert (found["state"], found["agent"]) == ("ready", "scripted")
+
+
+def test_on_a_terminal_the_board_lends_it_to_the_task_that_was_taken_and_comes_back(cli, repo):
+    cli("task", "add", "cart", "Fill the cart.")
+    environment = {**cli.full_environment(), "TERM": "xterm-256color", "SHELL": "/bin/sh", "PS1": "mine> "}
+    screen = Screen(cli.command("board"), columns=100, lines=30, cwd=repo.path, env=environment)
+    try:
+        screen.until("cart", "q quit")
+        screen.type("t")
+        screen.until("Take cart over")
+        screen.type("\r")
+        screen.until("sh opens there.", "mine> ")
+        assert cli("show", "cart", "--json").json["state"] == "running"
+        screen.type("exit\r")
+        screen.until("NEXT 1", "q quit")
+        for _ in range(600):
+            if cli("show", "cart", "--json").json["state"] == "ready":
+                break
+        assert cli("show", "cart", "--json").json["state"] == "ready"
+        screen.type("q")
+        screen.process.wait(timeout=60)
+    finally:
+        screen.close()
+
+
 def test_a_task_that_is_kept_for_a_person_is_shown_so_at_once_and_as_ready_when_it_is_given_back(cli):
     cli("task", "add", "mail", "Send it.")
     own = app()
     feed = OverviewFeed(own, project="repo")
     stopping.hold_for_person(own, tasks.find(own.database, project="repo", id="mail"))
     feed.look()
-    assert [item.look for item in feed.of("needs you")] == ["held"]
+    (item,) = feed.of("needs you")
+    assert item.look == "held"
+    assert item.words.endswith("Take it: handoff take mail")
+    assert item.command == "handoff retry mail"
+    assert cli().out.count("handoff retry mail") == 1
     cli("retry", "mail")
     feed.look()
     assert [item.look for item in feed.of("needs you")] == []

@@ -11,7 +11,7 @@ from flow_ground import FlowGround
 from handoff.base.clock import stamp
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
-from handoff.engine.proof import git_notes, sandboxes, test_runs
+from handoff.engine.place.proof import git_notes, sandboxes, test_runs
 from handoff.git.notes.record import Check
 from sandbox import Cli, absent
 from suites import use_this_python

@@ -53,8 +53,14 @@ bad = ["sh", "-c", "echo wrong > made.txt"]
     cli("task", "add", "paused", "Make it.", "--agent", "good", "--check", "true")
     cli("pause", "paused")
     cli("task", "add", "foreign", "Make it.", "--agent", "scripted", "--check", "true")
+    cli("task", "add", "large", "Make it.", "--agent", "good", "--check", "true", "--label", "gpu", "--label", "big")
     said = cli(*work, code=1).out
     assert "2 tasks stay ready: stopped, kept for you, or for an agent that does not work here." in said
+    assert "repo/large stays ready: no host at work has --labels big,gpu." in said
+    cli("task", "add", "taken", "Make it.", "--agent", "bad", "--check", "test -s made.txt")
+    cli("take", "taken", "--to", "good")
+    cli(*work, code=1)  # the others wait on
+    assert cli("show", "taken", "--json").json["state"] == "done"
 
 
 def test_a_supervisor_needs_an_agent_it_knows(cli):
@@ -72,11 +78,11 @@ def test_a_supervisor_needs_an_agent_it_knows(cli):
 
 def test_it_says_what_it_is_going_to_do_before_the_engine_is_loaded(cli, tmp_path):
     (tmp_path / "dbos").mkdir()
-    (tmp_path / "dbos" / "__init__.py").write_text("raise ImportError('not here')\n")
+    (tmp_path / "dbos" / "__init__.py").write_text("import nowhere_to_be_found\n")
     cli.environment["PYTHONPATH"] = str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")
     answer = cli("work", "--agent", "scripted", code=1)
     assert answer.out.startswith("Working for project repo with scripted.")
-    assert "'dbos', is not installed" in answer.err
+    assert "This needs the package 'nowhere_to_be_found'." in answer.err
     assert f"Run: {sys.executable} -m pip install handoff-relay" in answer.err
 
 

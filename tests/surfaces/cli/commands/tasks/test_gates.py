@@ -33,7 +33,7 @@ def test_an_edited_text_reaches_the_next_session(cli, asked):
     assert "The old spec." in shown
     cli("answer", "login", "yes", "--from", "-", "--reason", "with a password", stdin="The new spec.\n")
     text = baton(cli)
-    assert "was asked: Is this the spec?" in text
+    assert "answered the question: Is this the spec?" in text
     assert "The answer: yes, with a password" in text
     assert "The new spec." in text
 
@@ -57,7 +57,7 @@ def test_a_code_answers_from_any_folder_and_only_once(cli, asked, folder):
     cli("answer", code.upper(), "edit", "A spec from a chat.", "--by", "ann", cwd=folder)
     assert "was used" in cli("answer", code, "yes", cwd=folder, code=4).err
     text = baton(cli)
-    assert "ann was asked" in text
+    assert "ann answered the question" in text
     assert "A spec from a chat." in text
 
 

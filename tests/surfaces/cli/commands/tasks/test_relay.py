@@ -328,11 +328,11 @@ def test_prune_is_a_dry_run_unless_told(cli):
     cli("prune", "--days", "0", "--execute")
     assert not os.path.exists(os.path.join(queue(), "form.md"))
     assert cli("task", "list", "--all", "--json").json["tasks"] == []
-    assert "task.finished" in cli("log").out
+    assert "  done " in cli("log").out
     assert "Would put" in cli("prune", "--days", "0", "--journal").out
     assert "Read them there: handoff log --archive" in cli("prune", "--days", "0", "--journal", "--execute").out
-    assert "task.finished" not in cli("log").out
-    assert "task.finished" in cli("log", "--archive", "form").out
+    assert "  done " not in cli("log").out
+    assert "  done " in cli("log", "--archive", "form").out
     assert cli("log", "--archive", "nothing").out == ""
 
 

@@ -13,7 +13,7 @@ import pytest
 from handoff.base.errors import UserError
 from handoff.board.events import journal
 from handoff.board.tasks import batches, tasks
-from handoff.engine.fanout import views
+from handoff.engine.place.fanout import views
 from relay import Killer, app, here, manifest
 
 pytestmark = pytest.mark.slow

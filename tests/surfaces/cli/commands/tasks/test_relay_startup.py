@@ -48,4 +48,6 @@ def test_a_heartbeat_needs_neither_git_nor_the_files(repo, monkeypatch):
     here("dump", "--task", "form", "--next", "x")
     here("task", "claim", "form")
     loaded = imported(repo.path, "heartbeat")
-    assert not [name for name in loaded if name.startswith(("handoff.git", "handoff.engine.fanout.views", "json"))]
+    assert not [
+        name for name in loaded if name.startswith(("handoff.git", "handoff.engine.place.fanout.views", "json"))
+    ]

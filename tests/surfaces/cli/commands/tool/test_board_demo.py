@@ -16,7 +16,6 @@ def test_without_a_terminal_the_board_of_the_demo_says_what_to_do_instead(cli):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_demo_shows_agents_at_work_one_red_and_one_that_asks(cli, repo):
     environment = {**os.environ, "TERM": "xterm-256color"}
     screen = Screen(cli.command("demo", "--board"), columns=110, lines=32, cwd=repo.path, env=environment)

@@ -12,7 +12,6 @@ from source import ROOT, read
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("story", "picture"), [("cheats", "docs/cheats.svg"), ("fan_in", "docs/fan-in.svg")])
 def test_a_story_that_is_played_again_gives_the_same_picture(story, picture):
     done = subprocess.run(

@@ -127,6 +127,33 @@ def test_upgrade_runs_the_tool_that_installed_it_and_what_is_missing_comes_by_it
     assert (tmp_path / "ran").read_text() == said + "\n"
 
 
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        ("container", "docker compose -f release/container/compose.yaml up --build --detach"),
+        ("devcontainer", "devcontainer up --workspace-folder . --remove-existing-container"),
+    ],
+)
+def test_upgrade_says_how_an_image_is_built_again_and_runs_nothing(tmp_path, by, said):
+    python, environment = installed(tmp_path, {"handoff-installed-by": f"{by}\n"})
+    command = [python, "-m", "handoff.surfaces.cli.main", "upgrade"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(f"Installed by: {by}. ")
+    assert said in ran.stdout
+    ran = subprocess.run([*command[:-1], "doctor"], env=environment, capture_output=True, text=True, check=False)
+    assert f", by {by}. " in ran.stdout
+    assert said in ran.stdout
+
+
+def test_upgrade_of_a_formula_is_homebrews(tmp_path):
+    folder = tmp_path / "Cellar" / "handoff-relay"
+    folder.mkdir(parents=True)
+    python, environment = installed(folder, {})
+    command = [python, "-m", "handoff.surfaces.cli.main", "upgrade", "--dry-run"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "brew upgrade handoff-relay" in ran.stdout
+
+
 def test_upgrade_of_a_plain_pip_installation_names_pip(tmp_path):
     python, environment = installed(tmp_path, {})
     command = [python, "-m", "handoff.surfaces.cli.main", "upgrade", "--json"]
@@ -156,7 +183,6 @@ def test_a_script_writes_edits_runs_and_fails_as_told(cli, repo):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_the_demo_carries_a_feature_over_three_sessions(cli, tmp_path):
     cli.seconds = 360
     answer = cli("demo", "--keep", str(tmp_path / "scratch"))

@@ -40,7 +40,6 @@ def subjects(repo: Repo) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_supervisor_builds_a_calculator_in_four_cycles_though_it_is_killed_again_and_again(calculator):
     repo, cli = calculator
     clock, lives = SystemClock(), 0
@@ -124,3 +123,42 @@ def test_words_that_are_wrong_are_said_before_anything_is_made(cli, repo):
     assert "is a phase of a flow" in cli("task", "done", "--task", "one/1-implement", code=3).err
     assert "cancelled" in cli("cancel", "one").out
     assert not os.path.exists(os.path.join(repo.path, "review.md"))
+
+
+ONE_PHASE = """name = "guide"
+title = "a page"
+[[phase]]
+name = "write"
+role = "author"
+prompt = '''
+Write docs/guide.md: {{request}}
+'''
+told = ["request"]
+may_write = ["docs/"]
+check = "command"
+command = "test -s docs/guide.md"
+commit = "docs"
+retries = 2
+when_used_up = "gate"
+next = "done"
+"""
+
+
+def test_a_role_with_several_agents_goes_on_with_the_next_one_before_a_person_is_asked(cli, repo):
+    repo.write(".handoff/workflows/guide.toml", ONE_PHASE)
+    repo.commit("a workflow")
+    os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
+    with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write("""session_sandbox = "none"
+[agents]
+idle = ["sh", "-c", "true"]
+right = ["sh", "-c", "mkdir -p docs && echo page > docs/guide.md"]
+""")
+    start = ("flow", "start", "guide", "--id", "first", "--request", "Say how to sign in.")
+    assert "There is no agent 'nobody'" in cli(*start, "--agent", "author=idle,nobody", code=1).err
+    cli(*start, "--agent", "author=idle,right")
+    for _ in range(2):
+        assert "write: refused" in cli("flow", "step", "first", code=1).err
+    assert cli("show", "first", "--json").json["state"] == "running", "nobody is asked yet"
+    assert "done after 1 cycle" in cli("flow", "step", "first").out
+    assert repo.git("show", "handoff/first:docs/guide.md") == "page\n"

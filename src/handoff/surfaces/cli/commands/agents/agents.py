@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import acts
-from handoff.engine.clients.agents import USED_DAYS, listing
-from handoff.engine.home import find_project
-from handoff.engine.tasks.splitting.score import score
+from handoff.engine.app.home import find_project
+from handoff.engine.session.agents import USED_DAYS, listing
+from handoff.engine.work import acts
+from handoff.engine.work.tasks.splitting.score import score
 from handoff.surfaces.cli.command import Command, no_arguments, pick
 from handoff.surfaces.cli.commands.tasks.board import hold_data
 
@@ -71,7 +71,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
 # --- `handoff agent score`: the table of which agent does which kind of work well here
 
 _WORDS = 2  # columns that hold words; the others hold numbers
-_HEADS = ("agent", "work", "green", "first try", "red", "trespasses", "not done", "minutes")
+_HEADS = ("agent", "work", "green", "first try", "red", "outside", "not done", "minutes")
 
 
 def _score(ctx: Context, arguments: Namespace) -> int:
@@ -83,7 +83,7 @@ def _score(ctx: Context, arguments: Namespace) -> int:
         ctx.out.line("No agent has finished a task here yet.")
         return 0
     rows = [
-        (row.agent, row.kind, str(row.green), _share(row.first_try, row.green), str(row.red), str(row.trespasses),
+        (row.agent, row.kind, str(row.green), _share(row.first_try, row.tries), str(row.red), str(row.trespasses),
          str(row.not_done), f"{row.minutes:.1f}")
         for row in found
     ]  # fmt: skip

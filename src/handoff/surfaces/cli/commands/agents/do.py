@@ -10,8 +10,8 @@ from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import texts
 from handoff.board.tasks import states, tasks
-from handoff.engine.clients import do
-from handoff.engine.tasks import create
+from handoff.engine.work import do
+from handoff.engine.work.tasks import create
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from handoff.board.gates import Gate
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.clients.review import TaskReview
+    from handoff.engine.work.review import TaskReview
     from handoff.surfaces.cli.command import Context, Parser
 
 _SHOWN_LINES = 200
@@ -58,13 +58,27 @@ def _do(ctx: Context, arguments: argparse.Namespace) -> int:
     ctx.out.note(f"Task {task.label} for {task.agent}. {checked}")
 
     ask = partial(_asked, ctx)
-    done = do.until_decided(ctx.app, task, words=tuple(arguments.words), tell=ctx.out.note, ask=ask)
+    try:
+        done = do.until_decided(ctx.app, task, words=tuple(arguments.words), tell=ctx.out.note, ask=ask)
+    except KeyboardInterrupt:  # at the question, or while its session was ending already
+        done = do.DoneSentence(tasks.get(ctx.app.database, key=task.key), interrupted=True)
     task = done.task
     ctx.out.data({"task": task.label, "project": task.project, "state": task.state, "reason": task.reason})
     program = ctx.settings.program
-    if done.interrupted:
-        ctx.out.line(f"Its work is kept. Go on: {program} session start {task.label} --agent {task.agent}")
+    go_on = f"{program} session start {task.label} --agent {task.agent}"
+    if done.interrupted and task.state == states.GATED:
+        ctx.out.line(f"It waits for you: {program} answer {task.label}")
         return INTERRUPTED
+    if done.interrupted:
+        if task.state == states.RUNNING:
+            ctx.out.line(f"Its session is still ending. Wait for that: {program} session stop {task.held_by}")
+        ctx.out.line(f"Its work is kept. Go on: {go_on}")
+        return INTERRUPTED
+    if done.refusal is not None:
+        ctx.out.error(done.refusal.message, done.refusal.hint)
+        if go_on not in done.refusal.hint:
+            ctx.out.note(f"'{task.label}' is kept. Then go on with it: {go_on}")
+        return done.refusal.exit_code
     if task.state == states.GATED:
         return 1  # what waits was shown
     ctx.out.ring(ctx.app, f"{task.label} is {task.state}.")

@@ -41,7 +41,7 @@ def _mcp(ctx: Context, arguments: Namespace) -> int:
 
 
 def _http(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.sessions import endpoints
+    from handoff.engine.session import endpoints
     from handoff.surfaces.http.places import ListenAddress
     from handoff.surfaces.mcp import http, server
 
@@ -62,7 +62,7 @@ def _http(ctx: Context, arguments: Namespace) -> int:
 
 
 def _token(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.sessions import endpoints
+    from handoff.engine.session import endpoints
 
     token = endpoints.person_token(ctx.app, rotate=arguments.rotate)
     url = endpoints.address(ctx.app)

@@ -12,14 +12,13 @@ from handoff.base.clock import age, span
 from handoff.base.errors import INTERRUPTED, UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
-from handoff.engine import acts
-from handoff.engine.features import pulse
-from handoff.engine.home import find_project
+from handoff.engine.app.home import find_project
+from handoff.engine.place import pulse, transcripts
 from handoff.engine.safety import incidents
-from handoff.engine.sessions import placement, requests
-from handoff.engine.sessions import start as session_start
-from handoff.engine.tasks import current
-from handoff.engine.workspaces import transcripts
+from handoff.engine.session import current, placement
+from handoff.engine.session import start as session_start
+from handoff.engine.work import acts
+from handoff.engine.work.tasks import requests
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
 from handoff.surfaces.vocabulary import said_line
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from handoff.engine.sessions.conclude import ConcludedSession
-    from handoff.engine.sessions.start import StartRequest
+    from handoff.engine.session.conclude import ConcludedSession
+    from handoff.engine.session.start import StartRequest
     from handoff.surfaces.cli.command import Context, Parser
 
 _SHOWN_PATHS = 20
@@ -43,8 +42,8 @@ def _session_arguments(parser: Parser) -> None:
     )
     optional_word(start, "task", "TASK", "which task; the next ready one without it")
     option(start, "--agent NAME", "which agent: see `handoff agent list`", None, required=True)
-    option(start, "--project NAME", "another project than the one of this folder")
-    option(start, "--model NAME", "the model the client is to use")
+    option(start, "--project NAME", "project (default: the name of this checkout)")
+    option(start, "--model NAME", "the model its client is to use")
     text = "terminal: the client in this terminal, for you to work with; tmux: the same in a window of its own"
     option(start, "--in PLACE", text, dest="place", choices=PLACES)
     _limit_arguments(start)
@@ -54,7 +53,7 @@ def _session_arguments(parser: Parser) -> None:
         "Start the same agent on the same task again, with its old conversation.",
     )
     resume.add_argument("session", metavar="SESSION", help="which session")
-    option(resume, "--say TEXT", "what it is told first")
+    option(resume, "--say TEXT", "the first words of the resumed session")
     _limit_arguments(resume)
     attach = parser.verb(
         "attach",
@@ -81,7 +80,7 @@ def _session_arguments(parser: Parser) -> None:
     say.add_argument("text", metavar="TEXT", help="your words (- is standard input)")
     flag(say, "--now", "end its turn and start again with your words, without a lost attempt or lost work")
     project_option(say)
-    log = parser.verb("log", "show what a session said", "Show what a session said and how it came out.")
+    log = parser.verb("log", "show what a session said", "Show what a session said and how it ended.")
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
     text = "List the sessions at work in this project: those that hold a task, and those handoff has started."
@@ -144,8 +143,8 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 
 def _window(ctx: Context, request: StartRequest) -> int:
     """The same command in a window of its own: the session lives and dies with the window."""
-    from handoff.engine.sessions.agent_programs import client_of, own_words
-    from handoff.engine.tasks.open_tab import open_window
+    from handoff.engine.session.agent_programs import client_of, own_words
+    from handoff.engine.work.tasks.open_tab import open_window
 
     client_of(ctx.app, agent=request.agent)
     place = find_project(ctx.app, name=request.project)
@@ -265,14 +264,14 @@ def _log(ctx: Context, arguments: Namespace) -> int:
     ctx.out.lines(*lines, *(said_line(one) for one in said))
     if outcome:
         why = f" ({outcome['reason']})" if outcome.get("reason") else ""
-        ctx.out.line(f"It came out {outcome['kind']}{why}.", "strong")
+        ctx.out.line(f"It ended: {outcome['kind']}{why}.", "strong")
     ctx.out.note(f"Whole: {path}/{EVENTS}, {path}/{ERRORS}")
     return 0
 
 
 def _list_clients(ctx: Context) -> int:
     """What `take` can take: client, id, age, state and how the person began."""
-    from handoff.engine.sessions import take
+    from handoff.engine.work import take
 
     now = ctx.app.clock.now()
     found = take.sessions_here(ctx.app)
@@ -346,7 +345,7 @@ def _ask_arguments(parser: Parser) -> None:
     option(parser, "--within TIME", "how long to wait: 30m, 2h, 1d (default: for ever)")
     option(parser, "--default ANSWER", "what counts when that time is up: yes, no or a choice", dest="fallback")
     option(parser, "--task TASK", "which task, when several are claimed here")
-    option(parser, "--project NAME", "another project than the one of this folder")
+    option(parser, "--project NAME", "project (default: the name of this checkout)")
     option(parser, "--session ID", "your session (env: HANDOFF_SESSION)")
     option(parser, "--fence N", "your fence (env: HANDOFF_FENCE)", None, type=int)
 

@@ -7,11 +7,10 @@ import os
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import LANDING, LANDINGS
-from handoff.engine.clients import pieces, settings_files
-from handoff.engine.clients.settings_files import PROJECT, USER
-from handoff.engine.clients.setup import setup
-from handoff.engine.clients.setup.choices import KNOWN, SetupChoices, check_agents, hooks_of, look
-from handoff.engine.home import home_config
+from handoff.engine.app.home import home_config
+from handoff.engine.setup import pieces, settings_files, setup
+from handoff.engine.setup.choices import KNOWN, SetupChoices, check_agents, hooks_of, look
+from handoff.engine.setup.settings_files import PROJECT, USER
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli import completions
 from handoff.surfaces.cli.command import Command, flag, number_of, option
@@ -19,9 +18,9 @@ from handoff.surfaces.cli.command import Command, flag, number_of, option
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from handoff.engine.clients.setup.choices import SetupGround
-    from handoff.engine.clients.setup.ledger import FileEdit
-    from handoff.engine.clients.setup.setup import SetupPlan
+    from handoff.engine.setup.choices import SetupGround
+    from handoff.engine.setup.ledger import FileEdit
+    from handoff.engine.setup.setup import SetupPlan
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = """examples:

@@ -11,25 +11,24 @@ from handoff.base.errors import UsageError
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import acts
-from handoff.engine.sessions import stopping, take
-from handoff.engine.sessions.handover import TOKENS
+from handoff.engine.work import acts, stopping, take
+from handoff.engine.work.acts.act import refuse_sessions
+from handoff.engine.work.handover import TOKENS
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, project_option
-from handoff.surfaces.cli.commands.agents.sessions import own_terminal
+from handoff.surfaces.cli.commands.agents.sessions import PLACES, TMUX, own_terminal
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.acts.act import ActDone
-    from handoff.engine.sessions.take import Start, TakenSession
+    from handoff.engine.work.acts.act import ActDone
+    from handoff.engine.work.take import Start, TakenSession
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = (
     "Of a client's session nothing is written, unless --feature NAME or --task ID keeps it: neither to the repository nor to the client's store."
     " Which sessions there are: handoff session list --clients. A task that you took goes back to the agents with `task release` or `retry`."
 )
-_PLACES = ("terminal", "tmux")
 
 
 def _arguments(parser: Parser) -> None:
@@ -54,9 +53,9 @@ def _arguments(parser: Parser) -> None:
     option(
         parser,
         "--in PLACE",
-        "where the client is started: terminal (this one, the default) or tmux",
+        "where the client, or the conversation of a task, opens: terminal (this one, the default) or tmux",
         dest="place",
-        choices=_PLACES,
+        choices=PLACES,
     )
     option(parser, "--with WORD", "one more word for the client (may be repeated)", [], dest="words")
     project_option(parser)
@@ -79,7 +78,7 @@ def _take(ctx: Context, arguments: Namespace) -> int:
         return _keep(ctx, arguments, taken)
     _show(ctx, taken, raw=arguments.raw)
     if arguments.copy:
-        from handoff.engine.features import clipboard
+        from handoff.engine.work.tasks import clipboard
 
         way = clipboard.copy(ctx.app, taken.text)
         if way:
@@ -91,18 +90,32 @@ def _take(ctx: Context, arguments: Namespace) -> int:
 
 def _take_task(ctx: Context, arguments: Namespace, task: Task) -> int:
     """The agent's session is stopped, and its task is the person's or another agent's."""
-    for name in ("budget", "task", "copy", "raw", "place"):
+    for name in ("budget", "task", "copy", "raw"):
         if getattr(arguments, name):
-            word = "in" if name == "place" else name
             raise UsageError(
-                f"--{word} is for the text of a client's session.", f"Leave it out to take '{task.label}'."
+                f"--{name} is for the text of a client's session.", f"Leave it out to take '{task.label}'."
             )
-    acts.refuse_sessions(ctx.app, "takes a task over")
+    refuse_sessions(ctx.app, "takes a task over")
+    if arguments.place == TMUX and not arguments.to:
+        return _in_window(ctx, task)
     if arguments.to:
         return ctx.out.done(acts.hand_on(ctx.app, task, agent=arguments.to))
     done = acts.take(ctx.app, task)
     code = ctx.out.done(done)
     return _drive(ctx, done) if os.isatty(0) and os.isatty(1) and not ctx.out.json_wanted else code
+
+
+def _in_window(ctx: Context, task: Task) -> int:
+    """The same command in a window of its own: there the conversation opens, and the task goes back when it is left."""
+    from handoff.engine.session.agent_programs import own_words
+    from handoff.engine.work.tasks.open_tab import open_window
+
+    stopping.refuse_untakable(ctx.app, task)
+    again = [f"HANDOFF_HOME={ctx.settings.home}", *own_words(), "take", task.label, f"--project={task.project}"]
+    said = open_window(ctx.app, name=task.label, folder=task.workspace, project=task.project, command=again)
+    ctx.out.data({"task": task.label, "project": task.project, "said": said})
+    ctx.out.line(said)
+    return 0
 
 
 def _drive(ctx: Context, done: ActDone) -> int:
@@ -135,21 +148,21 @@ def _show(ctx: Context, taken: TakenSession, *, raw: bool) -> None:
     if not raw:
         session = taken.session
         ctx.out.line(f"{BY_HAND[session.client].title}, session {session.id} ({session.state})", "title")
-        ctx.out.line(f"- {take.contents(taken) or 'nothing was said in it'}")
+        ctx.out.line(f"- {take.contents(taken) or 'nobody wrote in it'}")
         ctx.out.line("- paste everything below into a new session of another assistant, or use --to AGENT")
         ctx.out.line()
     ctx.out.raw(taken.text)
 
 
 def _hand_to(ctx: Context, arguments: Namespace, taken: TakenSession) -> int:
-    terminal = arguments.place == "tmux" or (os.isatty(0) and os.isatty(1))
+    terminal = arguments.place == TMUX or (os.isatty(0) and os.isatty(1))
     start = take.plan_start(ctx.app, taken, agent=arguments.to, words=tuple(arguments.words), terminal=terminal)
     if not start.native and not _may_leave(ctx, arguments, taken, start):
         ctx.out.note("Nothing was sent.")
         return 1
     ctx.out.data({**_facts(taken), "to": start.agent, "command": start.argv, "native": start.native})
-    if arguments.place == "tmux":
-        from handoff.engine.tasks.open_tab import open_window
+    if arguments.place == TMUX:
+        from handoff.engine.work.tasks.open_tab import open_window
 
         folder = taken.session.folder
         ctx.out.line(

@@ -6,8 +6,8 @@ from handoff.base.clock import age, parse_stamp, span, stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import tokens
-from handoff.engine.home import find_project
-from handoff.engine.tasks import admin
+from handoff.engine.app.home import find_project
+from handoff.engine.work.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
 
 if TYPE_CHECKING:

@@ -12,19 +12,20 @@ from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions.expenses import cost_words
 from handoff.board.tasks import batches as rows
+from handoff.board.tasks import tasks
 from handoff.board.tasks.batches import LAND_ALL, LAND_IN_ORDER
-from handoff.engine.acts.landing import request_done
 from handoff.engine.app import App
-from handoff.engine.home import find_project
-from handoff.engine.supervisor import process
+from handoff.engine.app.home import find_project
 from handoff.engine.supervisor.news import News
-from handoff.engine.tasks import batches
-from handoff.engine.tasks import batches as engine
-from handoff.engine.tasks.manifests.reading import EXAMPLE
-from handoff.engine.tasks.splitting import pull_request
-from handoff.engine.tasks.splitting import report as reports
-from handoff.engine.tasks.splitting import verdict as verdicts
-from handoff.engine.tasks.splitting.verify import verify
+from handoff.engine.work import workers
+from handoff.engine.work.acts.landing import request_done
+from handoff.engine.work.forges import opening
+from handoff.engine.work.tasks import batches
+from handoff.engine.work.tasks import batches as engine
+from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.splitting import report as reports
+from handoff.engine.work.tasks.splitting import verdict as verdicts
+from handoff.engine.work.tasks.splitting.verify import verify
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option, optional_word, project_option
 from handoff.surfaces.cli.commands.board.board import can_show, made
 from handoff.surfaces.cli.commands.tasks.board import chosen_project
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 
     from handoff.board.sessions.expenses import Expense
     from handoff.board.tasks.batches import Batch
-    from handoff.engine.home import Project
-    from handoff.engine.tasks.splitting.report import BatchReport, PartReport
-    from handoff.engine.tasks.splitting.verdict import BatchVerdict, PartVerdict
-    from handoff.engine.tasks.splitting.verify import VerifiedManifest
+    from handoff.engine.app.home import Project
+    from handoff.engine.work.tasks.splitting.report import BatchReport, PartReport
+    from handoff.engine.work.tasks.splitting.verdict import BatchVerdict, PartVerdict
+    from handoff.engine.work.tasks.splitting.verify import VerifiedManifest
     from handoff.surfaces.cli.command import Context, Parser
     from handoff.surfaces.cli.commands.board.view import BoardApp
 
@@ -99,7 +100,7 @@ def _run(ctx: Context, arguments: Namespace) -> int:
                 _serve(ctx, arguments, batch, _agents(ctx, arguments, ()))
             return stay_with(ctx, arguments, batch)
     if arguments.agents:  # a wrong name, before checks are tried that may take minutes
-        process.worker_settings(
+        workers.worker_settings(
             ctx.app, agents=_agents(ctx, arguments, ()), words=arguments.words, project=project.name
         )
     verified = verify(ctx.app, project, arguments.manifest, tell=ctx.out.note)
@@ -146,7 +147,7 @@ def go(ctx: Context, arguments: Namespace, project: Project, verified: VerifiedM
     manifest = manifest._replace(land=how, raw={**manifest.raw, "land": how})
     named = (name for sub in manifest.sub_tasks for name in (sub.agent, *sub.race))
     agents = _agents(ctx, arguments, [manifest.agent, *named])
-    process.worker_settings(
+    workers.worker_settings(
         ctx.app, agents=agents, words=arguments.words, project=project.name
     )  # a wrong name, at once
     batch = batches.open_checked(ctx.app, project, manifest, verified=verified.checks).batch
@@ -182,10 +183,10 @@ def serve(ctx: Context, arguments: Namespace, batch: Batch, named: Sequence[str]
 
 
 def _serve(ctx: Context, arguments: Namespace, batch: Batch, agents: Sequence[str]) -> None:
-    settings = process.worker_settings(
+    settings = workers.worker_settings(
         ctx.app, agents=agents, words=arguments.words, project=batch.project, until=batch.id
     )
-    started = process.serve(ctx.app, settings, until=batch.id)
+    started = workers.serve(ctx.app, settings, until=batch.id)
     if started is None:
         ctx.out.note("A supervisor that works here already takes the parts.")
     else:
@@ -261,12 +262,10 @@ def ask_for(ctx: Context, batch: Batch) -> int:
     """Push what landed as a branch of its own and open a request for it; the report is its text."""
     app = ctx.app
     found = verdicts.judge(app, batch)
-    base = found.onto or pull_request.base_of(app, batch.workspace, "")
+    base = found.onto or opening.base_of(app, batch.workspace, "")
     body = reports.as_markdown(reports.write(app, found), moment=time_of_day)
-    _, series = pull_request.series(
-        app, batch.workspace, f"{found.landed}~{len(found.of(verdicts.LANDED))}", found.landed
-    )
-    opened = pull_request.open_request(
+    _, series = opening.series(app, batch.workspace, f"{found.landed}~{len(found.of(verdicts.LANDED))}", found.landed)
+    opened = opening.open_request(
         app,
         top=batch.workspace,
         branch=f"pr/{batch.id}",
@@ -274,6 +273,8 @@ def ask_for(ctx: Context, batch: Batch) -> int:
         base=base,
         title=batch.rationale.partition("\n")[0].strip() or f"Batch {batch.id}",
         body=f"{body}\n## Commits\n\n{series}",
+        project=batch.project,
+        carried=[tasks.get(app.database, key=batch.fan_in)] if batch.fan_in is not None else [],
     )
     return ctx.out.done(request_done(opened), data=False)
 
@@ -297,22 +298,24 @@ def watch(ctx: Context, batch: Batch, *, plain: bool) -> int:
         else:
             _in_lines(ctx, batch)
             left = False
-            _let_sessions_end(ctx, batch)
+            # what a session has cost is known when it has ended, a moment after its report
+            deadline = ctx.app.clock.monotonic() + _ENDING_SECONDS
+            while verdicts.has_live_sessions(ctx.app, batch) and ctx.app.clock.monotonic() < deadline:
+                ctx.app.database.wait_for_change(_LOOK_SECONDS)
     except KeyboardInterrupt:
         ctx.out.line()
     found = verdicts.judge(ctx.app, batch)
     tell(ctx, found)
     if found.word == verdicts.RUNS and left:
-        _tell_going_on(ctx, found)
+        program, running = ctx.settings.program, found.of("running")
+        names = f" ({', '.join(running)})" if running else ""
+        ctx.out.line(f"You left; nothing was stopped: {number_of(len(running), 'part')} at work{names}.")
+        ctx.out.line(
+            f"Come back: {program} batch run {found.batch.id}. Hold it: {program} pause {found.batch.id}."
+            f" End it: {program} cancel {found.batch.id}"
+        )
         return INTERRUPTED
     return 0 if found.word == verdicts.LANDED else NOT_WHOLE
-
-
-def _let_sessions_end(ctx: Context, batch: Batch) -> None:
-    """What a session has cost is known when it has ended, a moment after its report."""
-    deadline = ctx.app.clock.monotonic() + _ENDING_SECONDS
-    while verdicts.has_live_sessions(ctx.app, batch) and ctx.app.clock.monotonic() < deadline:
-        ctx.app.database.wait_for_change(_LOOK_SECONDS)
 
 
 def _in_lines(ctx: Context, batch: Batch) -> None:
@@ -332,7 +335,7 @@ def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
         ctx.app,
         project=batch.project,
         batch=batch.key,
-        concerns=lambda held: process.is_served(ctx.app, batch.project, by=held.name, on=held.host),
+        concerns=lambda held: workers.is_served(ctx.app, batch.project, by=held.name, on=held.host),
     )
     clock, unserved, asked = ctx.app.clock, 0.0, False
     while not leaving.is_set():
@@ -348,7 +351,7 @@ def _follow(ctx: Context, batch: Batch, leaving: threading.Event) -> None:
                 return  # nobody is there who could answer
             _tell_waiting(ctx, verdicts.judge(ctx.app, batch))
         asked = word == verdicts.WAITS
-        if word == verdicts.RUNS and not process.is_served(ctx.app, batch.project):
+        if word == verdicts.RUNS and not workers.is_served(ctx.app, batch.project):
             unserved = unserved or clock.monotonic()
             if clock.monotonic() - unserved > _UNSERVED_SECONDS:
                 ctx.out.warning(_unserved(ctx, batch))
@@ -403,7 +406,7 @@ def tell(ctx: Context, found: BatchVerdict) -> None:
     money = verdicts.costs(ctx.app, found.batch)
     ctx.out.data(as_data(found, money))
     total, landed, green = len(found.parts), len(found.of(verdicts.LANDED)), len(found.of("green"))
-    took = f"{duration(found.seconds)}, {cost_words(money) or 'no cost told'}"
+    took = f"{duration(found.seconds)}, {cost_words(money) or 'cost unknown'}"
     where = f" on {found.onto}" if found.onto else ""
     if landed:
         said = f"{landed} of {number_of(total, 'part')} landed{where}" + (
@@ -455,16 +458,6 @@ def _tell_blocked(ctx: Context, found: BatchVerdict) -> None:
     for part in found.missing:
         if part.word == "blocked" and not part.behind:
             ctx.out.line(f"  Let it try again: {ctx.settings.program} retry {found.batch.id}/{part.id}")
-
-
-def _tell_going_on(ctx: Context, found: BatchVerdict) -> None:
-    program, running = ctx.settings.program, found.of("running")
-    names = f" ({', '.join(running)})" if running else ""
-    ctx.out.line(f"You left; nothing was stopped: {number_of(len(running), 'part')} at work{names}.")
-    ctx.out.line(
-        f"Come back: {program} batch run {found.batch.id}. Hold it: {program} pause {found.batch.id}."
-        f" End it: {program} cancel {found.batch.id}"
-    )
 
 
 def as_data(found: BatchVerdict, money: Sequence[Expense]) -> dict[str, Any]:

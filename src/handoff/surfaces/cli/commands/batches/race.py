@@ -8,8 +8,8 @@ from handoff.base.errors import UserError
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import batches as rows
-from handoff.engine.home import find_project
-from handoff.engine.tasks.splitting.verify import verify
+from handoff.engine.app.home import find_project
+from handoff.engine.work.tasks.splitting.verify import verify
 from handoff.git.ownership.patterns import EXACT, GLOB, PREFIX
 from handoff.surfaces.cli.command import Command, flag, option
 from handoff.surfaces.cli.commands.batches.batch import go, serving_arguments, tell_verified
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from handoff.engine.home import Project
+    from handoff.engine.app.home import Project
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:

@@ -10,11 +10,11 @@ from handoff.base.markdown import number_of
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks import states
-from handoff.engine.home import find_project
-from handoff.engine.sessions import start as session_start
-from handoff.engine.tasks import admin, batches
-from handoff.engine.tasks.splitting import coupling, forecast, planner
-from handoff.engine.tasks.splitting.verify import verify
+from handoff.engine.app.home import find_project
+from handoff.engine.session import start as session_start
+from handoff.engine.work.tasks import admin, batches
+from handoff.engine.work.tasks.splitting import coupling, forecast, planner
+from handoff.engine.work.tasks.splitting.verify import verify
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli.command import Command, flag, option, optional_word
 from handoff.surfaces.cli.commands.batches.batch import (
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from handoff.board.tasks.batches import SubTask
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.home import Project
-    from handoff.engine.tasks.manifests.fields import Manifest
-    from handoff.engine.tasks.splitting.coupling import Coupling
-    from handoff.engine.tasks.splitting.forecast import Forecast
-    from handoff.engine.tasks.splitting.verify import VerifiedManifest
+    from handoff.engine.app.home import Project
+    from handoff.engine.work.tasks.manifests.fields import Manifest
+    from handoff.engine.work.tasks.splitting.coupling import Coupling
+    from handoff.engine.work.tasks.splitting.forecast import Forecast
+    from handoff.engine.work.tasks.splitting.verify import VerifiedManifest
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:
@@ -304,7 +304,9 @@ def table(manifest: Manifest, checks: Mapping[str, str]) -> list[str]:
         *(_row(sub, checks) for sub in manifest.sub_tasks),
     ]
     whole = (
-        f"{manifest.check} ({checks.get(manifest.check, 'not tried')})" if manifest.check else "no check of the whole"
+        f"{manifest.check} ({checks.get(manifest.check, 'not tried')})"
+        if manifest.check
+        else "no check of the merged result"
     )
     rows.append(
         (

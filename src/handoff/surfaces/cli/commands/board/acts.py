@@ -9,11 +9,12 @@ import tempfile
 from handoff.base.clock import stamp, time_of_day
 from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.acts.act import Act
-from handoff.engine.clients import review
-from handoff.engine.features.overview import RUNNING
+from handoff.board.events import wording
 from handoff.engine.safety.snapshots import open_snapshot_store
-from handoff.engine.workspaces.undo import operations
+from handoff.engine.work import review
+from handoff.engine.work.acts.act import Act
+from handoff.engine.work.overview import RUNNING
+from handoff.engine.work.undo import operations
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
-    from handoff.engine.features.overview import OverviewItem
+    from handoff.engine.work.overview import OverviewItem
     from handoff.surfaces.acting import ActResult
     from handoff.surfaces.cli.commands.board.state import BoardState
 
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
         def run_command(self, words: list[str], *, page: str) -> None: ...
         def copy_to_clipboard(self, text: str) -> None: ...
         def suspend(self) -> AbstractContextManager[None]: ...
+        def lend_terminal(self, words: list[str]) -> bool: ...
         def leave(self) -> None: ...
 
-    from handoff.engine.clients.review import TaskReview
+    from handoff.engine.work.review import TaskReview
 
 _PAGE = 10
 
@@ -123,7 +125,7 @@ def _answer(app: Surface) -> None:
     if item is not None and item.look == "gated":
         _review(app, item, answers=True)
     else:
-        app.state.tell("Nothing is asked here.", "warn")
+        app.state.tell("There is no question here.", "warn")
 
 
 def _review(app: Surface, item: OverviewItem, *, answers: bool = False) -> None:
@@ -234,6 +236,49 @@ def _pause(app: Surface, item: OverviewItem) -> None:
     app.perform(_act(app, item, "resume" if item.look == "paused" else "pause"))
 
 
+def _project(app: Surface) -> str:
+    """The project a new thing is for: of the board, else of the chosen line."""
+    item = app.state.item()
+    return app.state.feed.project or (item.project if item is not None else "")
+
+
+def _add(app: Surface) -> None:
+    project = _project(app)
+
+    def done(text: str) -> None:
+        if text:
+            app.perform(Act("task add", (text,), {}, project))
+
+    where = f" in {project}" if project and not app.state.feed.project else ""
+    app.state.prompt = LinePrompt(f"What is to be done{where}? In a sentence (empty: back)", done)
+
+
+def _work(app: Surface) -> None:
+    project = _project(app)
+
+    def done(agent: str) -> None:
+        if agent:
+            app.perform(Act("work", (), {"agent": agent, "detach": True, "all_projects": not project}, project))
+
+    app.state.prompt = LinePrompt("Which agent works, in the background? For example claude (empty: back)", done)
+
+
+def _stop(app: Surface, item: OverviewItem) -> None:
+    if item.section != RUNNING and item.look != "ended":
+        app.state.tell("No session works on it.", "warn")
+        return
+    act = Act("session stop", (item.session,), {}, item.project)
+    app.state.confirm = (f"stop {item.address}", lambda: app.perform(act))
+    app.state.tell(f"Stop the session of {item.address}? y, any other key leaves it.", "warn")
+
+
+def _land(app: Surface, item: OverviewItem) -> None:
+    if item.look != "green":
+        app.state.tell("Only green work that has not landed yet can land.", "warn")
+        return
+    app.perform(_act(app, item, "land"))
+
+
 def _cancel(app: Surface, item: OverviewItem) -> None:
     act = _act(app, item, "cancel")
     app.state.confirm = (f"cancel {item.address}", lambda: app.perform(act))
@@ -295,10 +340,29 @@ def _speak(app: Surface) -> None:
     app.state.prompt = LinePrompt(f"To {item.agent or 'its session'} (empty: back)", done)
 
 
+def _take(app: Surface, item: OverviewItem) -> None:
+    """Another agent goes on with it, or the person does, on this terminal if that can be."""
+
+    def done(agent: str) -> None:
+        act = _act(app, item, "take", **({"to": agent} if agent else {}))
+        app.perform(act, then=None if agent else lambda result: _drive(app, act, result))
+
+    app.state.prompt = LinePrompt(f"Take {item.address} over: enter for yourself, or an agent's name", done)
+
+
+def _drive(app: Surface, act: Act, result: ActResult) -> None:
+    """It is the person's: the same command once more opens its conversation, and gives it back when they leave that."""
+    if result.code or not app.lend_terminal(shlex.split(act.line("handoff"))[1:]):
+        tell_result(app.state, result, "" if result.code else "taken over")
+
+
 def _journal(app: Surface) -> None:
     def again() -> list[tuple[str, str]]:
         return [
-            (f" {time_of_day(event.at)}  {event.kind:<18} {clean(event.task_id or event.project)}", "")
+            (
+                f" {time_of_day(event.at)}  {wording.name(event):<{wording.WIDTH}}  {clean(event.task_id or event.project)}  {clean(wording.details(event))}",
+                "",
+            )
             for event in app.state.feed.events
         ]
 
@@ -371,7 +435,8 @@ def _back(app: Surface) -> None:
 def _next_file(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.files:
-        page.top = next((start for start in page.files if start > page.top), page.files[0])
+        starts = [page.starts[line] for line in page.files]
+        page.top = next((start for start in starts if start > page.top), starts[0])
 
 
 def _choose(act: Callable[[BoardState], None]) -> Callable[[Surface], None]:
@@ -388,10 +453,15 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "retry": _retry,
     "again": _with_task(_again),
     "change": _with_task(_change),
+    "add": _add,
+    "work": _work,
+    "stop": _with_task(_stop),
+    "land": _with_task(_land),
     "retry_all": _retry_all,
     "pause": _with_task(_pause),
     "log": _with_task(_log),
     "speak": _speak,
+    "take": _with_task(_take),
     "diff": _with_task(_review),
     "cancel": _with_task(_cancel),
     "undo": _undo,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from handoff.base.errors import MissingPackage, UserError
+from handoff.base.errors import UserError, need
 from handoff.base.record import TYPE_CHECKING
 from handoff.surfaces.cli.command import Command, project_option
 from handoff.surfaces.cli.overview import project_here
@@ -31,12 +31,10 @@ def can_show(ctx: Context) -> bool:
 
 def made(ctx: Context, project: str) -> BoardApp:
     """The board of a project, or of all."""
-    try:
-        from handoff.surfaces.cli.commands.board.view import BoardApp
-    except ImportError as missing:
-        raise MissingPackage("The board needs the package 'textual'.") from missing
-    from handoff.engine.features.overview import OverviewFeed
+    need("textual", "The board")
+    from handoff.engine.work.overview import OverviewFeed
     from handoff.surfaces.cli.commands.board.state import BoardState
+    from handoff.surfaces.cli.commands.board.view import BoardApp
 
     ctx.out.leave_screen()
     return BoardApp(BoardState(OverviewFeed(ctx.app, project=project)), colour=not ctx.settings.get("NO_COLOR"))
@@ -47,7 +45,7 @@ def _board(ctx: Context, arguments: argparse.Namespace) -> int:
         raise UserError(
             "The board needs a terminal.", f"In lines: {ctx.settings.program}, or {ctx.settings.program} log -f"
         )
-    from handoff.engine.features import overview
+    from handoff.engine.work import overview
 
     project = "" if arguments.all_projects else project_here(ctx, arguments.project)
     app = made(ctx, project)

@@ -32,7 +32,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _page(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
     from handoff.surfaces.http.places import ListenAddress
     from handoff.surfaces.page import serving
 
@@ -73,7 +73,7 @@ def _tell(ctx: Context, url: str, arguments: argparse.Namespace, project: str) -
     if plain != link:
         ctx.out.note(f"For a browser that does not find that name, as Safari: {plain}")
     if arguments.open:
-        from handoff.engine.tasks.open_tab import open_uri
+        from handoff.engine.work.tasks.open_tab import open_uri
 
         known = link if sys.platform != "darwin" else plain  # there a browser that knows no such name is the usual one
         open_uri(ctx.app, access.redirect_file(ctx.app, known))

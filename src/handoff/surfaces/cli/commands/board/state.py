@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
-from handoff.engine.workspaces import transcripts
+from handoff.engine.place import transcripts
+from handoff.engine.work.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.cli.commands.board.keys import GATE, LIST, PAGE
-from handoff.surfaces.vocabulary import fold, matches, wants_ascii
+from handoff.surfaces.cli.commands.board.text import common_folder, wrap
+from handoff.surfaces.vocabulary import finished_words, fold, matches, wants_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from handoff.engine.features.overview import OverviewFeed, OverviewItem
+    from handoff.engine.work.overview import OverviewFeed, OverviewItem
 
-_TITLES = {NEEDS: "NEEDS YOU", RUNNING: "RUNNING", LANDED: "LANDED", NEXT: "NEXT"}
+_TITLES = {NEEDS: "NEEDS YOU", RUNNING: "RUNNING", LANDED: "FINISHED", NEXT: "NEXT"}
 _TAIL = 200
 _TOLD = 24
 _HEARD = 20
@@ -27,6 +28,8 @@ class BoardRow(Record):
     title: str
     items: tuple[OverviewItem, ...] = ()
     name: str = ""
+    shown: str = ""
+    """Its address, without what all lines of its section begin with; of a title that beginning."""
 
 
 class TextPage:
@@ -37,6 +40,9 @@ class TextPage:
     ) -> None:
         self.title, self.lines, self.follows, self.item = title, lines, follows, item
         self.top = len(lines) if follows else 0
+        self.laid: list[tuple[str, str]] = []
+        self.starts: list[int] = []
+        self._laid_for: tuple[list[tuple[str, str]], int] | None = None
         self.files: list[int] = []
         self.answers = False
         self.again: Callable[[], list[tuple[str, str]]] | None = None
@@ -47,10 +53,20 @@ class TextPage:
     def fresh(self) -> int:
         return len(self.lines) - self._seen if not self.follows and self.again else 0
 
-    def place(self, height: int) -> int:
-        """The first line that is shown."""
+    def lay(self, width: int) -> None:
+        """Wrap the lines to a width."""
+        if self._laid_for is not None and self._laid_for[0] is self.lines and self._laid_for[1] == width:
+            return
+        self._laid_for, self.laid, self.starts = (self.lines, width), [], []
+        for text, style in self.lines:
+            self.starts.append(len(self.laid))
+            self.laid += [(piece, style) for piece in wrap(text, width)]
+
+    def place(self, width: int, height: int) -> int:
+        """The first of the wrapped lines that is shown."""
+        self.lay(width)
         self._height = max(1, height)
-        last = max(0, len(self.lines) - self._height)
+        last = max(0, len(self.laid) - self._height)
         self.top = last if self.follows else max(0, min(self.top, last))
         if self.follows:
             self._seen = len(self.lines)
@@ -58,18 +74,18 @@ class TextPage:
 
     def move(self, by: int) -> None:
         self.top = max(0, self.top + by)
-        self.follows = bool(self.again) and self.top >= len(self.lines) - self._height
+        self.follows = bool(self.again) and self.top >= len(self.laid) - self._height
 
     def page(self, by: int) -> None:
         self.move(by * max(1, self._height - 1))
 
     def ends(self, *, last: bool) -> None:
-        self.top = len(self.lines) if last else 0
+        self.top = len(self.laid) if last else 0
         self.follows = last and bool(self.again)
 
 
 class LinePrompt:
-    """A line that is being typed, and what happens with it."""
+    """A line that is to be typed, and what happens with it."""
 
     def __init__(self, label: str, done: Callable[[str], None], text: str = "") -> None:
         self.label, self.done, self.text = label, done, text
@@ -113,8 +129,14 @@ class BoardState:
                 items = [one for one in items if matches(one, wanted)]
             groups = fold(items) if section == NEEDS else [[item] for item in items]
             if groups:
-                self.rows.append(BoardRow(section, f"{_TITLES[section]} {len(items)}"))
-                self.rows += [BoardRow(section, "", tuple(group), f"{section} {group[0].address}") for group in groups]
+                folder = common_folder([group[0].address for group in groups if group[0].key])
+                title = f"{_TITLES[section]} {len(items)}"
+                title += f": {finished_words(items)}" if section == LANDED else ""
+                self.rows.append(BoardRow(section, title, shown=folder))
+                for group in groups:
+                    shown = group[0].address.removeprefix(f"{folder}/")
+                    shown += f" and {len(group) - 1} more" if len(group) > 1 else ""
+                    self.rows.append(BoardRow(section, "", tuple(group), f"{section} {group[0].address}", shown))
         if not any(row.name == self.chosen for row in self.rows if row.items):
             near = self.rows[before : before + 2] if 0 <= before < len(self.rows) else []
             row = next((row for row in (*near, *self.rows) if row.items), None)

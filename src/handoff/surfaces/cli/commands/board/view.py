@@ -6,29 +6,29 @@ import asyncio
 import shlex
 import signal
 import sys
-import textwrap
 from contextlib import suppress
 from functools import partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input
 
 from handoff.base.clock import age, time_of_day
 from handoff.base.errors import HandoffError
-from handoff.base.process import run
+from handoff.base.process import pass_through, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features.calling import call
-from handoff.engine.features.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
-from handoff.engine.sessions.agent_programs import own_words
+from handoff.engine.session.agent_programs import own_words
+from handoff.engine.work.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
 from handoff.surfaces.cli.commands.board import acts, keys
-from handoff.surfaces.cli.commands.board.text import cut, pad
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, bar_counts, cells, clock_of, tally
+from handoff.surfaces.cli.commands.board.text import clean, cut, pad, shorten, wrap
+from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, bar_counts, cells, clock_of, finished_words, tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from handoff.engine.acts.act import Act
-    from handoff.engine.features.overview import BatchProgress
-    from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState
+    from handoff.engine.work.acts.act import Act
+    from handoff.engine.work.overview import BatchProgress
+    from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState, LinePrompt
 
     Line = list[tuple[str, str]]
 
@@ -96,7 +96,11 @@ class BoardView(Widget):
 class BoardApp(App[None]):
     """The board, until the person leaves."""
 
-    CSS = "Screen { background: ansi_default; } BoardView { width: 1fr; height: 1fr; background: ansi_default; }"
+    CSS = """
+    Screen { background: ansi_default; }
+    BoardView { width: 1fr; height: 1fr; background: ansi_default; }
+    Input, Input:focus { dock: bottom; height: 1; border: none; padding: 0 1; background: ansi_default; }
+    """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[Any]] = []
 
@@ -104,6 +108,9 @@ class BoardApp(App[None]):
         super().__init__(ansi_color=True)
         self.state = state
         self.view = BoardView(state, colour=colour)
+        self.line = Input()
+        self.line.display = False
+        self._asked: LinePrompt | None = None
         self.title = "handoff"
         self.leaving: Callable[[], None] | None = None
         """What must be done before the board may end: a supervisor that works behind it is asked to leave."""
@@ -116,6 +123,7 @@ class BoardApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield self.view
+        yield self.line
 
     def on_mount(self) -> None:
         self.view.focus()
@@ -155,11 +163,17 @@ class BoardApp(App[None]):
         self.view.redraw()
 
     def on_key(self, event: events.Key) -> None:
+        state = self.state
+        if state.prompt is not None and event.key not in ("escape", "ctrl+c", "enter") and not event.is_printable:
+            return  # it moves in the line
         event.prevent_default()
         event.stop()
-        state = self.state
-        if state.prompt is not None:
-            self._type(event)
+        if state.prompt is not None and event.key == "enter":
+            self._typed(self.line.value)
+        elif state.prompt is not None and event.is_printable:  # typed faster than the line was there
+            self.line.insert_text_at_cursor(event.character or "")
+        elif state.prompt is not None:
+            state.prompt = None
         elif state.confirm is not None:
             words, run = state.confirm
             state.confirm = None
@@ -172,25 +186,29 @@ class BoardApp(App[None]):
             act = keys.act_of(event.key, event.character, state.where)
             if act:
                 acts.ACTS[act](self)
+        self._show_line()
         self.view.redraw()
 
-    def on_paste(self, event: events.Paste) -> None:
-        if self.state.prompt is not None:
-            self.state.prompt.text += event.text.replace("\n", " ")
-            self.view.redraw()
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the line."""
+        self._typed(event.value)
 
-    def _type(self, event: events.Key) -> None:
+    def _typed(self, text: str) -> None:
+        prompt, self.state.prompt = self.state.prompt, None
+        if prompt is not None:
+            prompt.done(text.strip())
+        self._show_line()
+        self.view.redraw()
+
+    def _show_line(self) -> None:
+        """The line to type in is there while something is asked, and has the keys."""
         prompt = self.state.prompt
-        assert prompt is not None  # noqa: S101 - asked before
-        if event.key in ("escape", "ctrl+c"):
-            self.state.prompt = None
-        elif event.key == "enter":
-            self.state.prompt = None
-            prompt.done(prompt.text.strip())
-        elif event.key == "backspace":
-            prompt.text = prompt.text[:-1]
-        elif event.character and event.character.isprintable():
-            prompt.text += event.character
+        if prompt is self._asked:
+            return
+        self._asked, self.line.display = prompt, prompt is not None
+        if prompt is not None:
+            self.line.value, self.line.cursor_position = prompt.text, len(prompt.text)
+        self.screen.set_focus(self.view if prompt is None else self.line)
 
     def action_help_quit(self) -> None:
         """Ctrl-C leaves, as everywhere."""
@@ -223,6 +241,16 @@ class BoardApp(App[None]):
             return ActResult(shown, done.code, done.text)
 
         self._after(shown, printed, partial(self._tell, page=page))
+
+    def lend_terminal(self, words: list[str]) -> bool:
+        """Give the terminal to a command of ours until it ends; False where the board has none to give."""
+        settings = self.state.feed.app.settings
+        try:
+            with self.suspend():
+                pass_through([*own_words(), *words], environment=settings.environment, cwd=settings.here)
+        except SuspendNotSupported:
+            return False
+        return True
 
     def _after(self, shown: str, call: Callable[[], ActResult], then: Callable[[ActResult], None]) -> None:
         async def work() -> None:
@@ -259,8 +287,8 @@ class BoardApp(App[None]):
 NARROW, WIDE = 80, 140
 _BARS = 3
 _LEAST_LIST = 8
-_COLUMNS = ((NEEDS, 32), (RUNNING, 30), (NEXT, 18), (LANDED, 20))
-"""The sections side by side, each with its share of a wide screen."""
+_LEFT = 58
+"""The share of a wide screen that the list has; the rest is for the words of the chosen line."""
 
 
 def draw(state: BoardState, width: int, height: int) -> list[Line]:
@@ -290,7 +318,10 @@ def _head(state: BoardState, width: int) -> Line:
             )
         )
         line.append(
-            (f" {LOOKS['landed'].mark(ascii_only=plain)}{counts[LANDED]} landed ", "good" if counts[LANDED] else "dim")
+            (
+                f" {LOOKS['landed'].mark(ascii_only=plain)}{finished_words(feed.of(LANDED)) or '0 landed'} ",
+                "good" if counts[LANDED] else "dim",
+            )
         )
     else:
         asks = sum(item.look == "gated" for item in feed.of(NEEDS))
@@ -311,9 +342,11 @@ def _board(state: BoardState, width: int, height: int) -> list[Line]:
     if not state.rows:
         body = _empty(state)
     elif width >= WIDE:
-        pane = height // 3 if height > 2 * _LEAST_LIST else 0
-        body = _columns(state, width, height - pane)
-        body += _pane(state, width, pane)
+        left = width * _LEFT // 100
+        words = _pane(state, width - left - 2, height)
+        split = [("|" if state.ascii_only else "│", "dim"), (" ", "")]
+        rows = zip(_list(state, left, height), words, strict=False)
+        body = [[*_filled(line, left), *split, *beside] for line, beside in rows]
     elif width >= NARROW and height > 2 * _LEAST_LIST:
         pane = max(5, height // 3)
         body = _list(state, width, height - pane)
@@ -323,11 +356,15 @@ def _board(state: BoardState, width: int, height: int) -> list[Line]:
     return [*bars, *body, *([[]] * height)][: height + len(bars)]
 
 
+def _filled(line: Line, width: int) -> Line:
+    return [*line, (" " * max(0, width - sum(cell_len(text) for text, _ in line)), "")]
+
+
 def _bar(state: BoardState, batch: BatchProgress, width: int) -> Line:
     counts = bar_counts(batch.counts)
     name = batch.id if state.feed.project else f"{batch.project}/{batch.id}"
-    size = max(8, min(30, width // 4))
-    line: Line = [(f" {cut(name, 20)}  ", "")]
+    size = max(8, min(30, width // 8))
+    line: Line = [(f" {shorten(name, 24, ascii_only=state.ascii_only)}  ", "")]
     line += [(BAR[kind][state.ascii_only] * number, BAR_STYLES[kind]) for kind, number in cells(counts, size).items()]
     used = sum(cell_len(text) for text, _ in line)
     return [*line, (f"  {cut(tally(counts), width - used - 3)}", "dim")]
@@ -345,6 +382,16 @@ def _empty(state: BoardState) -> list[Line]:
 
 
 def _list(state: BoardState, width: int, height: int) -> list[Line]:
+    room, wide = height - len(state.rows), set()
+    for section in SECTIONS:  # two lines an item, as far as there is room
+        room -= sum(bool(row.items) for row in state.rows if row.section == section)
+        if room >= 0:
+            wide.add(section)
+    if wide:
+        lines: list[Line] = []
+        for row in state.rows:
+            lines += _card(state, row, width) if row.items and row.section in wide else [_row(state, row, width)]
+        return lines + [[]] * (height - len(lines))
     at = state.position()
     top = state.scroll("", at, height, len(state.rows))
     return [_row(state, row, width) for row in state.rows[top : top + height]] + [[]] * max(0, height - len(state.rows))
@@ -352,18 +399,18 @@ def _list(state: BoardState, width: int, height: int) -> list[Line]:
 
 def _row(state: BoardState, row: BoardRow, width: int) -> Line:
     if not row.items:
-        return [(f" {row.title}", "warn" if row.section == NEEDS else "strong")]
+        folder = [(f"  {cut(row.shown, max(0, width - len(row.title) - 3))}", "dim")] if row.shown else []
+        return [(f" {row.title}", "warn" if row.section == NEEDS else "strong"), *folder]
     return _item(state, row, width)
 
 
 def _item(state: BoardState, row: BoardRow, width: int) -> Line:
     item, chosen = row.items[0], row.name == state.chosen
     look = LOOKS[item.look]
-    names = item.address if len(row.items) == 1 else f"{item.address} and {len(row.items) - 1} more"
-    wide = min(max(14, width // 4), 36)
+    wide = min(max(14, width // 3), 48)
     since = state.feed.now - item.at
     when = clock_of(since) if item.section == RUNNING else age(since)
-    text = f" {pad(cut(names, wide), wide)} {when:>7}"
+    text = f" {pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide)} {when:>7}"
     if width >= NARROW and item.section == RUNNING:
         text += f"  {pad(cut(item.agent or 'a session', 9), 9)}"
         text += f"  try {item.attempt}" if item.attempt > 1 else ""
@@ -376,44 +423,25 @@ def _item(state: BoardState, row: BoardRow, width: int) -> Line:
     return [(" ", style), (look.mark(ascii_only=state.ascii_only), style or look.style), (pad(rest, width - 2), style)]
 
 
-def _columns(state: BoardState, width: int, height: int) -> list[Line]:
-    """The sections side by side, two lines for each item."""
-    found: list[list[Line]] = []
-    for number, (section, share) in enumerate(_COLUMNS):
-        room = (
-            width * share // 100 - 2
-            if number < len(_COLUMNS) - 1
-            else width - sum(width * part // 100 for _, part in _COLUMNS[:-1]) - 1
-        )
-        rows = [row for row in state.rows if row.section == section and row.items]
-        title = next((row.title for row in state.rows if row.section == section and not row.items), section.upper())
-        lines: list[Line] = [[(pad(f" {title}", room), "warn" if section == NEEDS and rows else "strong")]]
-        fit = max(1, (height - 1) // 2)
-        at = next((place for place, row in enumerate(rows) if row.name == state.chosen), -1)
-        top = state.scroll(section, at, fit, len(rows))
-        for row in rows[top : top + fit]:
-            lines += _card(state, row, room)
-        found.append([*lines, *([[(" " * room, "")]] * height)][:height])
-    split = ("|" if state.ascii_only else "│", "dim")
-    return [
-        [piece for number, column in enumerate(found) for piece in (*([split] if number else []), *column[y])]
-        for y in range(height)
-    ]
-
-
 def _card(state: BoardState, row: BoardRow, room: int) -> list[Line]:
     item = row.items[0]
     look, since = LOOKS[item.look], state.feed.now - item.at
     when = clock_of(since) if item.section == RUNNING else age(since)
     beside = " ".join(
         part
-        for part in (item.agent if item.section == RUNNING else "", when, f"${item.money:.2f}" if item.money else "")
+        for part in (
+            item.agent if item.section == RUNNING else "",
+            f"try {item.attempt}" if item.attempt > 1 else "",
+            when,
+            f"${item.money:.2f}" if item.money else "",
+        )
         if part
     )
-    names = item.address if len(row.items) == 1 else f"{item.address} and {len(row.items) - 1} more"
-    first = f" {pad(cut(names, max(6, room - len(beside) - 5)), max(6, room - len(beside) - 4))}{beside}"
+    wide = max(6, room - len(beside) - 5)
+    first = f" {pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide + 1)}{beside}"
     style = "chosen" if row.name == state.chosen else ""
     words = state.words_of(item) or look.word
+    words = f"{look.word}, not landed yet: {words}" if item.look == "green" else words
     return [
         [
             (" ", style),
@@ -437,20 +465,21 @@ def _pane(state: BoardState, width: int, height: int) -> list[Line]:
     lines: list[Line] = [[(title + rule * max(0, width - len(title)), "dim")]]
     body: list[Line] = []
     if item.section == RUNNING:
-        body = [[(f" {cut(text, width - 2)}", "")] for text in state.last_words[-(height - 1) :]]
+        said = [piece for text in state.last_words[-(height - 1) :] for piece in wrap(clean(text), width - 2)]
+        body = [[(f" {text}", "")] for text in said[-(height - 1) :]]
     if not body:
         words = state.words_of(item) or LOOKS[item.look].word
-        body = [[(f" {text}", "")] for text in textwrap.wrap(words, max(20, width - 2))[: height - 2]]
-        body.append([(f" {cut(item.command, width - 2)}", "dim")])
+        body = [[(f" {text}", "")] for text in wrap(clean(words), max(20, width - 2))[: height - 2]]
+        body += [[(f" {text}", "dim")] for text in wrap(clean(item.command), width - 2)]
     return [*lines, *body, *([[]] * height)][:height]
 
 
 def _page(state: BoardState, width: int, height: int) -> list[Line]:
     page = state.page
     assert page is not None  # noqa: S101 - asked before
-    top = page.place(height - 1)
-    shown: list[Line] = [[(cut(text, width - 1), style)] for text, style in page.lines[top : top + height - 1]]
-    more = len(page.lines) - top - height + 1
+    top = page.place(width - 1, height - 1)
+    shown: list[Line] = [[(text, style)] for text, style in page.laid[top : top + height - 1]]
+    more = len(page.laid) - top - height + 1
     if more > 0:
         told = f"{more} more, G" if page.fresh <= 0 else f"{page.fresh} new, G"
     else:
@@ -462,7 +491,7 @@ def _page(state: BoardState, width: int, height: int) -> list[Line]:
 
 def _foot(state: BoardState, width: int) -> Line:
     if state.prompt is not None:
-        return [(cut(f" {state.prompt.label} {state.prompt.text}", width - 1), "strong"), (" ", "chosen")]
+        return [(cut(f" {state.prompt.label}", width - 1), "strong")]
     if state.message:
         return [(cut(f" {state.message}", width), state.message_style)]
     *first, keys_key, quit_key = keys.footer(state.where, ascii_only=state.ascii_only)

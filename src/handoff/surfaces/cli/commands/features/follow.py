@@ -1,4 +1,4 @@
-"""`status --follow`: one live line until the plan is complete, redrawn when a file changes."""
+"""`status --follow`: one live line until the plan is complete, redrawn when it changes."""
 
 from __future__ import annotations
 
@@ -18,41 +18,28 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context
 
 _BAR = 20
-_WAIT_MS = 1000
-_STEP_MS = 50
+_PAUSE = 0.5
 
 
 def follow(ctx: Context, show: Callable[[Context, View], None]) -> int:
     """Stay until the plan is complete. A half-written file is shown as such and read again, never the end."""
-    from watchfiles import watch
-
     view = status.look(ctx.app)  # what is wrong from the start is an error, as without --follow
     name = view.feature.name
     app = ctx.app.with_feature(name)  # another terminal may switch; this one stays with its feature
     line = ""
-    changes = watch(
-        view.feature.path,
-        step=_STEP_MS,
-        rust_timeout=_WAIT_MS,
-        yield_on_timeout=True,
-        raise_interrupt=True,
-        recursive=False,
-    )
-    try:
-        while True:
-            with suppress(HandoffError):  # between two writes of an editor the file may be away or cut
-                view = status.look(app)
-            if view.plan.verdict == plans.COMPLETE:
-                _clear(ctx, line)
-                show(ctx._replace(app=app), view)
-                return 0
-            fresh = _line(view, terminal_width(ctx.settings))
-            if fresh != line:
-                _draw(ctx, line, fresh)
-                line = fresh
-            next(changes)
-    finally:
-        changes.close()
+    while True:
+        with suppress(HandoffError):  # between two writes of an editor the file may be away or cut
+            view = status.look(app)
+        if view.plan.verdict == plans.COMPLETE:
+            if line and ctx.out.person and not ctx.out.json_wanted:
+                ctx.out.redraw("", over=True)
+            show(ctx._replace(app=app), view)
+            return 0
+        fresh = _line(view, terminal_width(ctx.settings))
+        if fresh != line:
+            _draw(ctx, line, fresh)
+            line = fresh
+        app.clock.sleep(_PAUSE)
 
 
 def _line(view: View, width: int) -> str:
@@ -76,8 +63,3 @@ def _draw(ctx: Context, before: str, line: str) -> None:
         ctx.out.redraw(line, over=bool(before))
     else:
         ctx.out.raw(line + "\n")
-
-
-def _clear(ctx: Context, before: str) -> None:
-    if before and ctx.out.person and not ctx.out.json_wanted:
-        ctx.out.redraw("", over=True)

@@ -28,7 +28,9 @@ def _state_options(parser: Parser) -> None:
     option(parser, "--budget TOKENS", "estimated tokens the prompt may have (default: 8000)", None, type=int)
     flag(parser, "--no-embed", "the short form: name the documents, do not quote them")
     flag(parser, "--no-record", "do not remember this as a hand-off")
-    flag(parser, "--chat", "for a chat window, which cannot run handoff: it is told to edit the documents itself")
+    flag(
+        parser, "--chat", "for a chat window, which cannot run handoff: the prompt asks it to edit the documents itself"
+    )
 
 
 def _kind(kind: str) -> Callable[[Context, Namespace], None]:
@@ -103,7 +105,7 @@ def _show(ctx: Context, arguments: Namespace, prompt: Prompt) -> None:
     if not out.json_wanted:
         out.raw(prompt.text)
     if arguments.copy:
-        from handoff.engine.features import clipboard
+        from handoff.engine.work.tasks import clipboard
 
         way = clipboard.copy(ctx.app, prompt.text)
         if way:

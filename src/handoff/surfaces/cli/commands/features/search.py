@@ -6,7 +6,7 @@ import shlex
 
 from handoff.base.clock import stamp
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.tasks import search
+from handoff.engine.work.tasks import search
 from handoff.surfaces.cli.command import Command, number_of, option, project_option
 from handoff.surfaces.cli.commands.tasks.board import chosen_project
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from handoff.engine.tasks.search import Hit
+    from handoff.engine.work.tasks.search import Hit
     from handoff.surfaces.cli.command import Context, Parser
 
 EXAMPLES = """examples:
@@ -40,8 +40,7 @@ def _search(ctx: Context, arguments: Namespace) -> None:
     )
     ctx.out.data({"hits": [hit_data(hit) for hit in found.hits], "next": found.next or None, "unread": found.unread})
     for hit in found.hits:
-        where = hit.task or hit.event or hit.project
-        where = f"{hit.project}: {where}" if not project and hit.project else where
+        where = f"{hit.project}: {hit.about}" if not project and hit.project else hit.about
         ctx.out.line(f"{stamp(hit.at)}  {hit.kind:<10}  {where}  {hit.who}".rstrip(), "strong")
         ctx.out.line(f"  {hit.text}")
         ctx.out.line(f"  {hit.look}", "dim")

@@ -229,13 +229,13 @@ def _next(ctx: Context, arguments: Namespace) -> None:
 
 
 def _validate_arguments(parser: Parser) -> None:
-    flag(parser, "--baton", "score what the next session of the feature, or of TASK, would be told")
+    flag(parser, "--baton", "score what the next session of the feature, or of TASK, would get to know")
     option(parser, "--budget TOKENS", "with --baton: estimated tokens it may have (default: as it is given)", 0)
     optional_word(parser, "task", "TASK", "with --baton: the task whose baton is scored")
 
 
 def _score(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.workspaces import baton_quality
+    from handoff.engine.work import baton_quality
 
     budget = arguments.budget
     name = arguments.task

@@ -56,7 +56,10 @@ def _step(ctx: Context, arguments: Namespace) -> None:
     ctx.out.data({"step": step._asdict(), **_after(plan)})
     words = {"block": "is blocked", "drop": "is dropped", "add": "was added", "start": "is the current step"}
     ctx.out.line(f"Step {step.number} {words[arguments.action]}: {step.text}")
-    _show_following(ctx, plan)
+    if plan.current:
+        ctx.out.line(f"Now: {plan.current.number}. {plan.current.text}")
+    elif plan.guard:
+        ctx.out.line(plan.guard)
 
 
 def _list(ctx: Context, arguments: Namespace) -> None:
@@ -85,7 +88,7 @@ def _list(ctx: Context, arguments: Namespace) -> None:
 
 def _done(ctx: Context, arguments: Namespace) -> None:
     def run(command: str, folder: str) -> Verdict:
-        from handoff.engine.proof import evidence
+        from handoff.engine.place.proof import evidence
 
         return evidence.run_step_check(ctx.app, command, folder, sandboxed=not arguments.no_sandbox)
 
@@ -117,13 +120,6 @@ def _done(ctx: Context, arguments: Namespace) -> None:
 
 def _after(plan: plans.Plan) -> dict[str, object]:
     return {"verdict": plan.verdict, "next": plan.current._asdict() if plan.current else None}
-
-
-def _show_following(ctx: Context, plan: plans.Plan) -> None:
-    if plan.current:
-        ctx.out.line(f"Now: {plan.current.number}. {plan.current.text}")
-    elif plan.guard:
-        ctx.out.line(plan.guard)
 
 
 def _note_arguments(parser: Parser) -> None:

@@ -38,7 +38,7 @@ def _arguments(parser: Parser) -> None:
     parser.add_argument("-S", dest="sign", action="store_const", const="", help="sign the commit with your usual key")
     option(parser, "--gpg-sign KEY", "sign the commit with this key", None, dest="sign")
     flag(parser, "--no-gpg-sign", "do not sign, whatever commit.gpgSign says")
-    flag(parser, "-f --force", "also commit new files that git is told to ignore")
+    flag(parser, "-f --force", "also commit new files that git ignores")
     text = "refuse paths outside these patterns (may be repeated; env: HANDOFF_OWNS, one on a line)"
     option(parser, "--owns PATTERN", text, [])
 

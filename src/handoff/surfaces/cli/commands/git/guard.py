@@ -55,7 +55,7 @@ def _git_guard(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _install(ctx: Context, repo: Repository) -> tuple[str, list[str]]:
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     changed = guard.install(repo)
     text = "The guard's hooks are in." if changed else "The guard's hooks were in already."
@@ -65,7 +65,7 @@ def _install(ctx: Context, repo: Repository) -> tuple[str, list[str]]:
 
 
 def _uninstall(ctx: Context, repo: Repository) -> tuple[str, list[str]]:
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     changed = guard.uninstall(repo)
     text = "The guard's hooks are out; yours are as they were." if changed else "There were no hooks of the guard."

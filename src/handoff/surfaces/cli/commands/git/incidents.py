@@ -7,8 +7,8 @@ import os
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import acts
 from handoff.engine.safety import incidents as engine
+from handoff.engine.work import acts
 from handoff.surfaces.cli.command import Command, flag, option, pick
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _incidents(ctx: Context, arguments: argparse.Namespace) -> int:
 
 
 def _project(ctx: Context) -> str:
-    from handoff.engine.home import find_project
+    from handoff.engine.app.home import find_project
     from handoff.git.plumbing import find_top
 
     return find_project(ctx.app).name if find_top(os.getcwd()) else ""

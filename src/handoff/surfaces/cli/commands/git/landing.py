@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from handoff.base.errors import UsageError
 from handoff.base.ids import on_one_line
-from handoff.engine.acts import landing as acts
-from handoff.engine.workspaces import landing as engine
+from handoff.engine.place import landing as engine
+from handoff.engine.work.acts import landing as acts
 from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option, pick, project_option
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _land_arguments(parser: Parser) -> None:
     flag(parser, "--open-check", "run the check without the sandbox")
     flag(parser, "--rest", "if the check is red because of some, land the others that are green without them")
     flag(
-        parser, "--approve", "also land what sessions changed in files that git, a hook or handoff obeys (.gitignore …)"
+        parser, "--approve", "also land what sessions changed in files that are obeyed unasked (.gitignore, CI files …)"
     )
     flag(parser, "--dry-run", "merge in memory and say what would happen")
     flag(

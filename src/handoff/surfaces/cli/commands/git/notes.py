@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from handoff.engine.proof.git_notes import Compared
+    from handoff.engine.place.proof.git_notes import Compared
     from handoff.git.notes.record import Check, Note
     from handoff.git.notes.store import Annotated
     from handoff.surfaces.cli.command import Context, Parser
@@ -54,7 +54,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     app, out = ctx.app, ctx.out
     if arguments.verb == "install":
@@ -91,7 +91,7 @@ def _at_a_persons_word(ctx: Context, change: Callable[..., bool]) -> bool:
 
 
 def _status(ctx: Context) -> None:
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     found = git_notes.listing(ctx.app, limit=1000)
     recorded = sum(1 for one in found if one.noted.records)
@@ -110,7 +110,7 @@ def _status(ctx: Context) -> None:
 
 def show_log(ctx: Context, revisions: str, *, limit: int) -> None:
     """Commits with what was verified for each, newest first."""
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     found = git_notes.listing(ctx.app, revisions=revisions or "HEAD", limit=limit)
     ctx.out.data([commit_data(one) for one in found])
@@ -194,14 +194,20 @@ def _verify_arguments(parser: Parser) -> None:
     parser.add_argument("revisions", metavar="COMMIT", help="a commit, or a range such as main..topic")
     option(parser, "--timeout SECONDS", "how long a check may take (default: check_timeout)", 0.0)
     flag(parser, "--no-sandbox", "run the recorded commands as yourself, without the sandbox")
+    option(parser, "--sarif FILE", "also write what was found, and weakened tests, as SARIF")
+    option(parser, "--summary FILE", "also append a table in Markdown")
 
 
 def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
 
     found = git_notes.verify(
         ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, sandboxed=not arguments.no_sandbox
     )
+    if arguments.sarif or arguments.summary:
+        from handoff.surfaces.cli.commands.git import verified
+
+        verified.write(ctx.app, found, sarif=arguments.sarif, summary=arguments.summary)
     ctx.out.data([_compared_data(one) for one in found])
     for one in found:
         why = f" ({one.why})" if one.why else ""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
-from handoff.engine.acts import landing as acts
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.engine.workspaces.undo import Operation
-    from handoff.git.snapshots.take import Snapshot
+    from handoff.engine.work.undo import Operation
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -41,14 +39,17 @@ def _snapshot(ctx: Context, arguments: argparse.Namespace) -> int:
     taken = engine.snapshot(ctx.app, snapshot_store=snapshot_store, request=request)
     ctx.out.data(taken.shown())
     ctx.out.line(f"{taken.short}  {taken.reason}" if taken.fresh else f"{taken.short}  nothing has changed since")
-    _warn(ctx, taken)
+    for name in taken.unread:
+        ctx.out.warning(f"{name} could not be read and is not in the snapshot.")
+    for part in taken.incomplete:
+        ctx.out.warning(f"The repository's {part} could not be read in full; the earlier one is kept.")
     return 0
 
 
 def _snapshots_arguments(parser: Parser) -> None:
     option(parser, "--session NAME", "only of this session or workspace")
     option(parser, "-n --number N", "how many to show (default 20, 0 all)", 20)
-    flag(parser, "--verify", "read the whole store and say whether it is sound")
+    flag(parser, "--verify", "read every object of the store and say whether it is sound")
 
 
 def _snapshots(ctx: Context, arguments: argparse.Namespace) -> int:
@@ -129,6 +130,8 @@ def _restore_arguments(parser: Parser) -> None:
 
 
 def _restore(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.work.acts import landing as acts
+
     if arguments.into and (
         arguments.ref
         or arguments.setting
@@ -178,7 +181,8 @@ def _undo_arguments(parser: Parser) -> None:
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.workspaces import undo
+    from handoff.engine.work import undo
+    from handoff.engine.work.acts import landing as acts
 
     if arguments.list:
         return _operations(ctx, undo.operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))
@@ -207,13 +211,6 @@ def _inside(snapshot_store: SnapshotStore, paths: list[str]) -> list[str]:
             raise UsageError(f"{path} is outside {top}.", "Name paths of the checkout.")
         found.append(name)
     return [] if "." in found else found
-
-
-def _warn(ctx: Context, taken: Snapshot) -> None:
-    for name in taken.unread:
-        ctx.out.warning(f"{name} could not be read and is not in the snapshot.")
-    for part in taken.incomplete:
-        ctx.out.warning(f"The repository's {part} could not be read in full; the earlier one is kept.")
 
 
 COMMANDS = {

@@ -10,8 +10,8 @@ from handoff.agents.sandbox.sandbox import ADVICE, NOTHING, WORDS
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.base.process import pass_through
-from handoff.engine.proof import sandboxes
-from handoff.engine.workspaces import workspaces as engine
+from handoff.engine.place import workspaces as engine
+from handoff.engine.place.proof import sandboxes
 from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest
 from handoff.surfaces.cli.command import Command, flag, number_of, option, pick
 

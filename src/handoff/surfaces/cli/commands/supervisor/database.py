@@ -20,9 +20,10 @@ MOVE_EXAMPLES = """examples:
   export HANDOFF_DATABASE_URL=postgresql://me@server/relay
 """
 EXAMPLES = """examples:
-  handoff database show                          where the rows are, how they fare, and whether the way there is safe
+  handoff database show                          where the rows are, their state, and whether the connection is safe
   handoff database roles > roles.sql             SQL for an owner of the tables and a role that only works with rows
   handoff database roles --apply                 the same, run at once by an administrator
+  handoff database restore                       put the newest backup in the place of a damaged SQLite file
   handoff database migrate                       as the owner: make the tables, or bring them up to date
 """
 
@@ -50,13 +51,18 @@ def _move(ctx: Context, arguments: argparse.Namespace) -> None:
 def _arguments(parser: Parser) -> None:
     parser.verb(
         "show",
-        "where the rows are, how they fare, and whether the way there is safe",
+        "where the rows are, their state, and whether the connection is safe",
         "Show where the relay's rows are, their sizes and dead rows, who is connected, the oldest open transaction and what is slow.",
     )
     parser.verb(
         "migrate",
         "make the tables, or bring them up to date",
         "Make every table of the relay and its engine, or bring them up to date, with the rights of their owner.",
+    )
+    parser.verb(
+        "restore",
+        "put the newest backup in the place of a damaged SQLite file",
+        "Put the newest backup in the place of the SQLite file. The old file stays beside it.",
     )
     roles = parser.verb(
         "roles",
@@ -71,6 +77,12 @@ def _arguments(parser: Parser) -> None:
 def _database(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.supervisor import database
 
+    if arguments.verb == "restore":
+        backup, aside = database.restore(ctx.app)
+        ctx.out.data({"backup": backup, "aside": aside})
+        ctx.out.line(f"Put {backup} in its place. The file that was there is now {aside}.", "good")
+        ctx.out.line(f"What happened since that backup is not in it. See what is there: {ctx.settings.program} status")
+        return
     if arguments.verb == "roles":
         text = database.grant(ctx.app, owner=arguments.owner, user=arguments.app, execute=arguments.apply)
         ctx.out.data({"owner": arguments.owner, "app": arguments.app, "applied": arguments.apply, "sql": text})

@@ -22,8 +22,8 @@ examples:
 def _arguments(parser: Parser) -> None:
     parser.verb(
         "status",
-        "show the channels, what they are told, and how they fare",
-        "Show the channels, what each is told, how far it has come and what went wrong.",
+        "show the channels, their events, and whether they work",
+        "Show the channels, what each gets, how far it has come and what went wrong.",
     )
     test = parser.verb(
         "test",

@@ -6,13 +6,14 @@ import signal
 import threading
 
 from handoff.base.clock import stamp
-from handoff.base.errors import UsageError, UserError
+from handoff.base.errors import UsageError, UserError, need
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import LANDING
 from handoff.engine.app import App
-from handoff.engine.home import find_project, home_config, set_in_home
-from handoff.engine.supervisor import process, service, tabs
+from handoff.engine.app.home import find_project, home_config, set_in_home
+from handoff.engine.supervisor import service, tabs
 from handoff.engine.supervisor.news import calls
+from handoff.engine.work import workers
 from handoff.surfaces.cli.command import Command, flag, option, pick
 from handoff.surfaces.cli.commands.board.board import made
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from handoff.engine.supervisor.phase_run import WorkerSettings
     from handoff.engine.supervisor.service import ServiceStep
+    from handoff.engine.work.workers import WorkerSettings
     from handoff.surfaces.cli.command import Context, Parser
     from handoff.surfaces.cli.commands.board.view import BoardApp
 
@@ -79,22 +80,23 @@ def check_words(ctx: Context, arguments: argparse.Namespace) -> None:
         raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
     if arguments.project and arguments.all_projects:
         raise UsageError("Say --project or --all-projects, not both.", f"See: {ctx.settings.program} work --help")
+    need("dbos", "The supervisor")
 
 
 def worker_settings_of(
     ctx: Context, arguments: argparse.Namespace, *, project: str, until: str = "", until_done: bool = False
 ) -> WorkerSettings:
     """The workers the options name, checked before anything is started or written."""
-    from handoff.engine.supervisor import process
+    from handoff.engine.work import workers
 
     check_words(ctx, arguments)
     said = {"agents": arguments.agent, "words": arguments.words, "labels": arguments.labels, "until_done": until_done}
-    return process.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout, until=until)
+    return workers.worker_settings(ctx.app, **said, project=project, in_checkout=arguments.in_checkout, until=until)
 
 
 def _work(ctx: Context, arguments: argparse.Namespace) -> int:
     if arguments.status:
-        return _status(ctx)
+        return _status(ctx, arguments.project)
     if arguments.stop:
         return _stop(ctx, drain=arguments.drain)
     check_words(ctx, arguments)
@@ -102,7 +104,7 @@ def _work(ctx: Context, arguments: argparse.Namespace) -> int:
         raise UsageError("--until names a batch of one project.", "Leave out --all-projects.")
     project = "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
     if arguments.detach:
-        from handoff.engine import acts
+        from handoff.engine.work import acts
 
         _warn_of_listeners(ctx)
         asked = pick(arguments, "agent labels in_checkout until until_done drain")
@@ -128,9 +130,9 @@ def _ask_once(ctx: Context, project: str) -> None:
 
 def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
     """At once, because the engine takes seconds to load: what is going to happen, and how it ends; nothing where it cannot begin."""
-    from handoff.engine.supervisor import process
+    from handoff.engine.work import workers
 
-    process.name_workers(ctx.app, arguments.agent, project=project, until=arguments.until)
+    workers.name_workers(ctx.app, arguments.agent, project=project, until=arguments.until)
     if not arguments.drain:
         _ask_once(ctx, project)
     scope = f"project {project}" if project else "every project of this machine"
@@ -151,6 +153,7 @@ def _warn_of_listeners(ctx: Context) -> None:
 
 def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> NoReturn:
     from handoff.engine.supervisor import process
+    from handoff.engine.work import workers
     from handoff.surfaces.cli.commands.board.board import can_show
     from handoff.surfaces.mcp import http
     from handoff.surfaces.page import serving
@@ -167,14 +170,14 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
     teller(ctx)(last)
     if arguments.until_done or arguments.until:
         ctx.out.ring(ctx.app, last)
-    process.end(int(arguments.until_done and process.is_stuck(ctx.app, worker_settings.project)))
+    process.end(int(arguments.until_done and workers.is_stuck(ctx.app, worker_settings.project)))
 
 
 def _stop(ctx: Context, *, drain: bool) -> int:
-    from handoff.engine.supervisor import process
+    from handoff.engine.work import workers
 
-    stopped = process.stop(ctx.app, drain=drain)
-    going = [] if drain else process.conclude_left(ctx.app, tell=ctx.out.note)
+    stopped = workers.stop(ctx.app, drain=drain)
+    going = [] if drain else workers.conclude_left(ctx.app, tell=ctx.out.note)
     ctx.out.data({"stopped": stopped, "going_on": going})
     for name in stopped:
         ctx.out.line(f"Supervisor {name} {'ends when what runs has ended' if drain else 'has ended'}.")
@@ -185,12 +188,12 @@ def _stop(ctx: Context, *, drain: bool) -> int:
     return 0
 
 
-def _status(ctx: Context) -> int:
-    from handoff.engine.supervisor import process
-    from handoff.engine.tasks import admin
-    from handoff.surfaces.cli.commands.tasks.board import AGENT, ended_words, hold_data, tell_agents
+def _status(ctx: Context, project: str) -> int:
+    from handoff.engine.work import overview, workers
+    from handoff.surfaces.cli.commands.tasks.board import AGENT, hold_data, tell_agents, words_of
 
-    found = process.status(ctx.app)
+    project = find_project(ctx.app, name=project).name if project else ""
+    found = workers.status(ctx.app, project=project)
     ctx.out.data(
         found._asdict()
         | {"running": [task._asdict() for task in found.running], "unserved": [one._asdict() for one in found.unserved]}
@@ -202,13 +205,14 @@ def _status(ctx: Context) -> int:
         ctx.out.line(f"{one['id']}  {one['state']}, since {one['age']}, for {scope}" + (f"; has {has}" if has else ""))
     if not found.supervisors:
         ctx.out.line(f"No supervisor works. Start one: {ctx.settings.program} work --agent NAME")
-    endings = {task.key: ending for task in found.running if (ending := admin.ending_of(ctx.app, task))}
+    standing = overview.standing(ctx.app, [task.key for task in found.running])
+    over = [key for key, item in standing.items() if item.look == overview.ENDED]
     for task in found.running:
         who = f"{task.held_agent or 'a session'} on {task.held_host}, fence {task.fence}"
-        who = ended_words(ctx, task, endings[task.key]) if task.key in endings else who
+        who = words_of(standing[task.key]) if task.key in over else who
         ctx.out.line(f"  {task.project}/{task.label}: {who}")
-    running = len(found.running) - len(endings)
-    ctx.out.line(f"{found.ready} ready, {running} running, {found.gates} waiting for a yes or no.")
+    running, where = len(found.running) - len(over), f" in project {project}" if project else ""
+    ctx.out.line(f"{found.ready} ready, {running} running, {found.gates} waiting for your answer{where}.")
     if found.plan:
         ctx.out.line(f"Plan of {found.plan['feature']}: {found.plan['done']} of {found.plan['total']} steps done.")
     for stop in found.stops:
@@ -263,7 +267,7 @@ def _install(ctx: Context, arguments: argparse.Namespace) -> list[ServiceStep]:
             raise UsageError("The watchdog has no agents.", f"Did you mean: {fix}?")
         return service.install_watchdog(ctx.app, opening=_choose_auto_open(ctx, arguments))
     # A machine has one such service, so it serves every project unless one is named.
-    words = process.words_of(worker_settings_of(ctx, arguments, project=arguments.project), limit=arguments.max)
+    words = workers.words_of(worker_settings_of(ctx, arguments, project=arguments.project), limit=arguments.max)
     return service.install(ctx.app, service.supervisor(words))
 
 

@@ -11,8 +11,8 @@ from handoff.board.events.incidents import Incident
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import Flow
 from handoff.board.tasks.tasks import Task
-from handoff.engine import acts
-from handoff.engine.tasks import admin
+from handoff.engine.work import acts
+from handoff.engine.work.tasks import admin
 from handoff.surfaces.cli.command import (
     Command,
     flag,
@@ -40,7 +40,7 @@ def _gates_arguments(parser: Parser) -> None:
 
 
 def _gates(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.clients.review import by_risk
+    from handoff.engine.work.review import by_risk
 
     waiting = admin.waiting(ctx.app, project=chosen_project(ctx, arguments), include_ended=arguments.include_ended)
     ranked = by_risk(ctx.app, waiting)
@@ -78,7 +78,7 @@ def _limit(gate: Gate, now: float) -> str:
 
 
 EXAMPLES = """examples:
-  handoff answer login                       show what is asked
+  handoff answer login                       show the question
   handoff answer login 'Postgres, please'    your own words, where a session asked
   handoff answer login yes                   yes; more words are kept with it
   handoff answer login no 'the tests are missing'

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from handoff.base.clock import age, stamp
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.events import journal
-from handoff.board.tasks import agents
-from handoff.board.tasks.tasks import AGENTS
-from handoff.engine.fanout import views
-from handoff.engine.features import pulse
-from handoff.engine.home import find_project
-from handoff.engine.tasks import admin
+from handoff.board.events import journal, wording
+from handoff.board.tasks import agents, cards
+from handoff.board.tasks.tasks import AGENTS, TASK
+from handoff.engine.app.home import find_project
+from handoff.engine.place.fanout import views
+from handoff.engine.work import overview
+from handoff.engine.work.tasks import admin
 from handoff.surfaces.cli.command import Command, option, pick, project_option
-from handoff.surfaces.vocabulary import event_words, said_line
+from handoff.surfaces.vocabulary import LOOKS, said_line
 
 if TYPE_CHECKING:
     import argparse
@@ -22,14 +22,11 @@ if TYPE_CHECKING:
     from handoff.board.events.journal import Event
     from handoff.board.sessions.holds import Hold
     from handoff.board.tasks.tasks import Task
+    from handoff.engine.work.overview import OverviewItem
+    from handoff.engine.work.tasks.admin import TaskDetails
     from handoff.surfaces.cli.command import Context, Parser
 
 _SHOWN, _SHOWN_EVENTS = 10, 20
-
-
-def _task_argument(parser: Parser) -> None:
-    parser.add_argument("task", metavar="TASK", help="task id; BATCH/ID for a part of a batch")
-    project_option(parser)
 
 
 def chosen_project(ctx: Context, arguments: argparse.Namespace) -> str:
@@ -37,29 +34,24 @@ def chosen_project(ctx: Context, arguments: argparse.Namespace) -> str:
     return "" if arguments.all_projects else find_project(ctx.app, name=arguments.project).name
 
 
-def _find(ctx: Context, arguments: argparse.Namespace) -> Task:
-    return admin.find_task(ctx.app, arguments.task, project=arguments.project)
-
-
 # --- show -------------------------------------------------------------------------------------------------
 
 
-def ended_words(ctx: Context, task: Task, ending: str) -> str:
-    """What is to be said of a task whose session runs no more."""
-    if ending == pulse.LEFT:
-        stop = f"{ctx.settings.program} session stop {task.held_by}"
-        return f"its session has ended and nobody looks after it: {stop}"
-    return "its session has ended, its work is being judged"
+def words_of(item: OverviewItem) -> str:
+    """What is to be said of a running task whose session is quiet or has ended, with the command that it needs."""
+    return item.words + (f": {item.command}" if item.section == overview.NEEDS else "")
 
 
 def show_task(ctx: Context, task: Task) -> None:
     """One task with what it waits for, its gate and its history."""
     found = admin.picture(ctx.app, task)
     task, said = found.task, journal.messages(found.events)
+    item = overview.standing(ctx.app, [task.key], project=task.project)[task.key]
     views.mend_or_tell(ctx.app, task.project, [task])
     ctx.out.data(
         {
             **task.shown(),
+            "look": item.look,
             **pick(task, "brief workspace"),
             "owns": list(task.patterns),
             "check": task.check_command,
@@ -72,18 +64,26 @@ def show_task(ctx: Context, task: Task) -> None:
             "gate": found.gate.shown() if found.gate else None,
             "lease_left_seconds": found.lease_left,
             "holds": [hold_data(held) for held in found.holds],
+            "issue": found.issue.url if found.issue else None,
+            "request": pick(found.request, "url number branch base head state checks review")
+            if found.request
+            else None,
             "messages": [one._asdict() for one in said],
             "events": [event_data(event) for event in found.events],
         }
     )
     say = ctx.out.line
-    say(f"{task.label} of project {task.project}: {task.state}" + (f" ({task.reason})" if task.reason else ""), "title")
+    undone = item.look == cards.UNDONE
+    state = "done, and its landing was taken back" if undone else LOOKS[item.look].word
+    say(f"{task.label} of project {task.project}: {state}" + (f" ({task.reason})" if task.reason else ""), "title")
+    if undone and task.kind == TASK:
+        say(f"  To let it be done again: {ctx.settings.program} retry {task.label}", "warn")
     if task.held_by:
         left = f", {age(found.lease_left)} of its lease left" if found.lease_left is not None else ""
         how = {"running": "held", "done": "done"}.get(task.state, "last held")
         say(f"  {how} by {task.held_by} on {task.held_host or 'an unknown host'} with fence {task.fence}{left}")
-    if ending := admin.ending_of(ctx.app, task):
-        say(f"  {ended_words(ctx, task, ending)}", "warn")
+    if item.look in (overview.ENDED, overview.QUIET):
+        say(f"  {words_of(item)}", "warn")
     if task.attempt > 1:
         by = f" with {task.agent}" if task.baseline_facts.get(AGENTS) else ""
         say(f"  attempt {task.attempt} of {task.max_attempts}{by}")
@@ -102,14 +102,7 @@ def show_task(ctx: Context, task: Task) -> None:
     model = task.baseline_facts.get("model", "")
     if task.agent or model:
         say(f"  agent: {agents.words(task) or 'any'}" + (f", model {model}" if model else ""))
-    kept = str(found.evidence.get("branch", ""))
-    if task.state == "done" and kept and not found.evidence.get("landed") and task.batch is None:
-        say(f"  green on branch {kept}, not landed: {ctx.settings.program} land {task.label}", "warn")
-    if task.check_command:
-        say(f"  check: {task.check_command}")
-    say(f"  workspace: {task.workspace}")
-    if found.document:
-        say(f"  document: {found.document}")
+    _tell_work(ctx, found)
     say()
     say(task.brief)
     if task.result:
@@ -117,6 +110,23 @@ def show_task(ctx: Context, task: Task) -> None:
         say(f"Result: {task.result}")
     say()
     _tell_events(ctx, task, found.events)
+
+
+def _tell_work(ctx: Context, found: TaskDetails) -> None:
+    """Where its work is, what it came from and by what it is judged."""
+    task, say = found.task, ctx.out.line
+    kept = str(found.evidence.get("branch", ""))
+    if task.state == "done" and kept and not found.evidence.get("landed") and task.batch is None and not found.request:
+        say(f"  green on branch {kept}, not landed: {ctx.settings.program} land {task.label}", "warn")
+    if found.issue:
+        say(f"  issue: {found.issue.url}")
+    if found.request:
+        say(f"  request: {found.request.words}")
+    if task.check_command:
+        say(f"  check: {task.check_command}")
+    say(f"  workspace: {task.workspace}")
+    if found.document:
+        say(f"  document: {found.document}")
 
 
 def _tell_events(ctx: Context, task: Task, events: list[Event]) -> None:
@@ -134,20 +144,24 @@ def event_data(event: Event) -> dict[str, Any]:
 
 def event_line(event: Event) -> str:
     """A line of the journal for people."""
-    return f"{stamp(event.at)}  {event.kind:<16} {event.task_id or event.project}  {event_words(event)}".rstrip()[:300]
+    who, said = event.task_id or event.project, " ".join(wording.details(event).split())
+    return f"{stamp(event.at)}  {wording.name(event):<{wording.WIDTH}}  {who}  {said}".rstrip()[:300]
 
 
 # --- open and files --------------------------------------------------------------------------------------------
 
 
 def _open_arguments(parser: Parser) -> None:
-    _task_argument(parser)
+    parser.add_argument("task", metavar="TASK", help="task id; BATCH/ID for a part of a batch")
+    project_option(parser)
     text = "auto, uri, tmux, terminal, clipboard or print (default: opener in config.toml)"
     option(parser, "--with WAY", text, dest="way")
 
 
 def _open(ctx: Context, arguments: argparse.Namespace) -> None:
-    open_and_tell(ctx, _find(ctx, arguments), way=arguments.way, data=True)
+    open_and_tell(
+        ctx, admin.find_task(ctx.app, arguments.task, project=arguments.project), way=arguments.way, data=True
+    )
 
 
 def open_and_tell(ctx: Context, task: Task, *, way: str = "", data: bool = False) -> None:
@@ -166,7 +180,7 @@ def _sync_arguments(parser: Parser) -> None:
 
 
 def _sync(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.fanout import stop_files, views
+    from handoff.engine.place.fanout import stop_files, views
     from handoff.engine.supervisor import watchdog
 
     known = admin.known_projects(ctx.app)

@@ -7,10 +7,11 @@ import sys
 
 from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.fanout.paths import document
-from handoff.engine.home import home_config
+from handoff.board.tasks.tasks import ISSUE
+from handoff.engine.app.home import home_config
 from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.tasks import create
+from handoff.engine.place.fanout.paths import document
+from handoff.engine.work.tasks import create
 from handoff.surfaces.cli.command import (
     Command,
     flag,
@@ -24,8 +25,8 @@ from handoff.surfaces.cli.command import (
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.home import Project
-    from handoff.engine.tasks.batches import OpenedBatch
+    from handoff.engine.app.home import Project
+    from handoff.engine.work.tasks.batches import OpenedBatch
     from handoff.surfaces.cli.command import Context, Parser
 
 _STAGGER_SECONDS = 0.3
@@ -41,6 +42,7 @@ ADD_EXAMPLES = """examples:
   handoff task add login-form 'Build the login form.' --owns src/login/ --check 'make test'
   handoff task add 'fix the login test'     its first words name it
   handoff task add login-api - --after login-form < brief.md
+  handoff task add --issue 123      what an issue asks for; its forge hears when work starts, asks and lands
   handoff task add --from-step      the step the feature stands at; ticked when its check is green
 """
 
@@ -102,20 +104,40 @@ def _batch_arguments(parser: Parser) -> None:
 def _add_arguments(parser: Parser) -> None:
     optional_word(parser, "task", "ID", "id of the task: lowercase letters, digits and '-', 2 to 60 characters")
     optional_word(parser, "brief", "TEXT", "what the session must do; '-' reads it from standard input")
+    option(parser, "--issue N", "do what this issue of your forge asks for (by your own gh or glab)", 0)
     _task_arguments(parser)
 
 
 def _add(ctx: Context, arguments: argparse.Namespace) -> None:
-    if not arguments.task and not arguments.from_step:
+    if not arguments.task and not arguments.from_step and not arguments.issue:
         raise UsageError("Say which task: ID.", f"See: {ctx.settings.program} task add --help")
     arguments.batch_fan_in = False
     create.check_agents(ctx.app, arguments.agent)
     project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
+    if arguments.issue:
+        _from_issue(ctx, arguments, project)
+        return
     if not arguments.brief and len(arguments.task.split()) > 1:
         arguments.brief, arguments.task = arguments.task, create.new_id(ctx.app, project.name, arguments.task)
     if not arguments.brief and not arguments.from_step:
         raise UsageError("Say what the session must do: TEXT.", "'-' reads it from standard input.")
     _write(ctx, arguments, project)
+
+
+def _from_issue(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
+    if arguments.from_step or arguments.dry_run:
+        raise UsageError("--issue goes with neither --from-step nor --dry-run.", "Leave out one of the two.")
+    from handoff.engine.work.forges import issues
+
+    if not arguments.brief and len((arguments.task or "").split()) > 1:
+        arguments.brief, arguments.task = arguments.task, ""
+    task = issues.take(
+        ctx.app, arguments.issue, request=_request(arguments, _brief(arguments, needed=False)), project=project
+    )
+    ctx.out.data({**_as_data(ctx, task), "issue": task.baseline_facts[ISSUE]})
+    ctx.out.line(f"Task {task.label} of project {task.project} is {task.state}.", "good")
+    ctx.out.line(f"  {task.baseline_facts[ISSUE]}: its words stand in the brief, set apart from yours.")
+    _tell_stops(ctx, project)
 
 
 def _dump(ctx: Context, arguments: argparse.Namespace) -> None:
@@ -174,11 +196,11 @@ def _write(ctx: Context, arguments: argparse.Namespace, project: Project) -> Non
     if arguments.from_step:
         request = create.from_step(ctx.app, request)
     if arguments.batch_fan_in:
-        from handoff.engine.tasks import batches
+        from handoff.engine.work.tasks import batches
 
         batches.find_batch(ctx.app, project, arguments.batch_id)
     if arguments.dry_run:
-        from handoff.engine.workspaces.baton import baton
+        from handoff.engine.place.baton import baton
 
         task = create.preview(ctx.app, project, request)
         ctx.out.data({"dry_run": True, **_as_data(ctx, task)})
@@ -222,7 +244,7 @@ def _why_unjudged(folder: str) -> str:
 def _tell_unpushed(ctx: Context, project: Project) -> None:
     if not home_config(ctx.app).text("git_remote"):
         return
-    from handoff.engine.workspaces import publish
+    from handoff.engine.place import publish
 
     trouble = publish.offer_base(ctx.app, project=project.name, folder=project.workspace)
     if trouble:
@@ -240,7 +262,7 @@ def tell_older(ctx: Context) -> None:
 def _tell_stops(ctx: Context, project: Project) -> None:
     if not create.may_be_stopped(ctx.app, project):
         return
-    from handoff.engine.fanout.stop_files import read_files
+    from handoff.engine.place.fanout.stop_files import read_files
 
     for stop in read_files(ctx.app, project.name):
         ctx.out.note(
@@ -250,7 +272,7 @@ def _tell_stops(ctx: Context, project: Project) -> None:
 
 def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
     """--status done|blocked: the brief that was written stays; a task nobody wrote down before is recorded with it."""
-    from handoff.engine.tasks import current, report
+    from handoff.engine.session import current, report
     from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
     try:
@@ -276,7 +298,7 @@ def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> No
 
 def open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
     """Open the batch a manifest describes, or only look at it."""
-    from handoff.engine.tasks import batches
+    from handoff.engine.work.tasks import batches
 
     project = create.project_of_caller(ctx.app, name=arguments.project, workspace=arguments.workspace)
     if arguments.dry_run:
@@ -313,7 +335,7 @@ def open_batch(ctx: Context, arguments: argparse.Namespace) -> None:
 
 def _open_parts(ctx: Context, opened: OpenedBatch) -> None:
     """A tab for every part that can begin, a moment apart: an editor that gets two addresses at once may lose one."""
-    from handoff.engine.tasks import batches
+    from handoff.engine.work.tasks import batches
     from handoff.surfaces.cli.commands.tasks.board import open_and_tell
 
     for number, part in enumerate(opened.ready):
@@ -323,8 +345,9 @@ def _open_parts(ctx: Context, opened: OpenedBatch) -> None:
 
 
 def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
+    from handoff.engine.session import report
     from handoff.engine.supervisor import watchdog
-    from handoff.engine.tasks import batches, report
+    from handoff.engine.work.tasks import batches
 
     batch = batches.find_batch(ctx.app, project, arguments.batch_id)
     current_claim = batches.hold_part(ctx.app, batch, arguments.task)

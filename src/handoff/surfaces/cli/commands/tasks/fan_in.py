@@ -8,9 +8,10 @@ from handoff.base.clock import age
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import files_folder, find_project
+from handoff.engine.app.home import files_folder, find_project
 from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.tasks import batches, current, report
+from handoff.engine.session import current, report
+from handoff.engine.work.tasks import batches
 from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
 if TYPE_CHECKING:

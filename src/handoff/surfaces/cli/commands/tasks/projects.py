@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.home import find_project
-from handoff.engine.tasks import admin
-from handoff.engine.workspaces import projects, workspaces
-from handoff.engine.workspaces.task_clones import of_cancelled
+from handoff.engine.app.home import find_project
+from handoff.engine.place import workspaces
+from handoff.engine.place.task_clones import of_cancelled
+from handoff.engine.work.tasks import admin, projects
 from handoff.git.plumbing import find_top
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.git.workspaces.workspaces import READY
@@ -52,7 +52,7 @@ def _project(ctx: Context, arguments: Namespace) -> None:
         words = f"project {arguments.name} with {_tasks(found)}: it is called {found.name}"
     ctx.out.data({**found._asdict(), "executed": arguments.execute})
     if arguments.execute:
-        from handoff.engine.fanout import views
+        from handoff.engine.place.fanout import views
 
         views.refresh(ctx.app, found.name, whole=True)
         ctx.out.line(f"Done: {words}")

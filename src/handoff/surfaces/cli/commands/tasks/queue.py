@@ -5,29 +5,20 @@ from __future__ import annotations
 from handoff.base.clock import age
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.fanout import views
-from handoff.engine.tasks import admin
+from handoff.engine.place.fanout import views
+from handoff.engine.work import overview
+from handoff.engine.work.tasks import admin
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
-from handoff.surfaces.cli.commands.tasks.board import by_task, chosen_project, ended_words, hold_data, tell_agents
+from handoff.surfaces.cli.commands.tasks.board import by_task, chosen_project, hold_data, tell_agents, words_of
 from handoff.surfaces.cli.overview import tell_older
+from handoff.surfaces.vocabulary import LOOKS
 
 if TYPE_CHECKING:
     import argparse
 
     from handoff.board.sessions.holds import Hold
-    from handoff.engine.tasks.admin import Board
+    from handoff.engine.work.tasks.admin import Board
     from handoff.surfaces.cli.command import Context, Parser
-
-_STYLES = {
-    "ready": "good",
-    "held": "warn",
-    "running": "strong",
-    "ended": "warn",
-    "blocked": "bad",
-    "gated": "warn",
-    "done": "dim",
-    "cancelled": "dim",
-}
 
 
 def _arguments(parser: Parser) -> None:
@@ -54,7 +45,8 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
                     **task.shown(),
                     "labels": list(found.labels.get(task.key, ())),
                     "held": hold_data(held.get(task.key)),
-                    "ended": found.endings.get(task.key, ""),
+                    "look": found.standing[task.key].look,
+                    "ended": found.standing[task.key].ending,
                 }
                 for task in found.tasks
             ],
@@ -87,8 +79,8 @@ def _queue(ctx: Context, arguments: argparse.Namespace) -> None:
 
 
 def _tell_left_behind(ctx: Context) -> None:
-    from handoff.engine.home import find_project
-    from handoff.engine.workspaces import projects
+    from handoff.engine.app.home import find_project
+    from handoff.engine.work.tasks import projects
 
     for one in projects.left_behind(ctx.app, find_project(ctx.app).workspace):
         words = (
@@ -99,7 +91,7 @@ def _tell_left_behind(ctx: Context) -> None:
 
 def _take_in(ctx: Context, project: str) -> None:
     """What people said by touching files counts before the list is shown; where nothing can be written, it is only shown."""
-    from handoff.engine.fanout import stop_files
+    from handoff.engine.place.fanout import stop_files
     from handoff.engine.supervisor import watchdog
 
     try:
@@ -118,14 +110,15 @@ def _tell_tasks(ctx: Context, found: Board, held: dict[int, Hold], *, every: boo
     for task in found.tasks:
         where = f"{task.project}  " if every else ""
         line = " ".join((task.reason or (task.ended and task.result) or task.brief).split())[:60]
-        word = task.state
+        item = found.standing[task.key]
         if task.key in held:  # here nothing is cut: it ends with what mends it
-            word, line = "held", held[task.key].words
-        if task.key in found.endings:
-            word, line = "ended", ended_words(ctx, task, found.endings[task.key])
+            line = held[task.key].words
+        if item.look in (overview.ENDED, overview.QUIET):
+            line = words_of(item)
         if task.key in found.labels:
             line += f"  (on a host with {', '.join(found.labels[task.key])})"
-        state = ctx.out.style(f"{word:<9}", _STYLES.get(word, "dim"))
+        shown = LOOKS[item.look]
+        state = ctx.out.style(f"{shown.word:<10}", shown.style)
         ctx.out.line(f"{where}{task.label:<{width}}  {state}  {age(now - task.changed_at):>7}  {line}".rstrip())
 
 

@@ -7,8 +7,8 @@ import argparse
 from handoff.base.clock import age
 from handoff.base.errors import UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.fanout.paths import document
-from handoff.engine.tasks import current
+from handoff.engine.place.fanout.paths import document
+from handoff.engine.session import current
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _claim_arguments(parser: Parser) -> None:
 
 
 def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.tasks import report
+    from handoff.engine.session import report
 
     asked = pick(arguments, "project agent role session lease labels")
     claim = report.take(ctx.app, task=arguments.task or arguments.name, **asked)
@@ -75,7 +75,7 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
         "good",
     )
     if arguments.show:
-        from handoff.engine.workspaces.baton import for_holder
+        from handoff.engine.place.baton import for_holder
 
         ctx.out.line("\n" + for_holder(ctx.app, task).rstrip())
         return
@@ -137,7 +137,7 @@ def _done_arguments(parser: Parser) -> None:
 
 
 def _done(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.tasks import report
+    from handoff.engine.session import report
     from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
     current_claim = _hold(ctx, arguments, arguments.name)
@@ -154,7 +154,7 @@ def _block_arguments(parser: Parser) -> None:
 
 
 def _block(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.tasks import report
+    from handoff.engine.session import report
 
     outcome = report.block(ctx.app, _hold(ctx, arguments), reason=arguments.reason)
     task = outcome.task
@@ -174,7 +174,7 @@ def _note_arguments(parser: Parser) -> None:
 
 
 def _note(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.sessions.requests import add_note
+    from handoff.engine.work.tasks.requests import add_note
 
     held = _hold(ctx, arguments)
     add_note(ctx.app, held, text=arguments.text)
@@ -189,7 +189,7 @@ def _release_arguments(parser: Parser) -> None:
 
 
 def _release(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine import acts
+    from handoff.engine.work import acts
 
     asked = pick(arguments, "project session fence reason")
     return ctx.out.done(acts.release(ctx.app, arguments.task or arguments.name, **asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.events import texts
 from handoff.board.tasks.states import GATED
 
 if TYPE_CHECKING:
@@ -34,15 +35,17 @@ def show_finished(ctx: Context, finished: Finished) -> None:
         ctx.out.line(
             f"{task.label} is judged and kept. It waits for a person before it lands: {finished.waits}", "warn"
         )
-        ctx.out.line("You may stop; nothing more is asked of you.")
+        ctx.out.line("You may stop; nothing more is to be done.")
         return
     if not task.ended:
         ctx.out.line(f"Noted. {task.label} is judged when this session ends.")
         return
     proof = ""
+    landed = str(texts.read(task.evidence, {}).get("landed") or "")
     if evidence.verdict is not None:
-        proof = f": {evidence.verdict.command} is {evidence.verdict.word} at {evidence.head[:10] or 'no commit'}"
-    ctx.out.line(f"{task.label} is done{proof}.", "good")
+        where = "" if landed else f" at {evidence.head[:10] or 'no commit'}"
+        proof = f": {evidence.verdict.command} is {evidence.verdict.word}{where}"
+    ctx.out.line(f"{task.label} is done{f' and landed as {landed[:10]}' if landed else ''}{proof}.", "good")
     if finished.ticked:
         ctx.out.line(finished.ticked, "good")
     if finished.trouble:

@@ -12,9 +12,9 @@ import sys
 from handoff.agents.adapters import scripted
 from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.base import files
-from handoff.base.errors import UserError
-from handoff.base.markdown import quoted
-from handoff.base.process import Completed, pass_through, run
+from handoff.base.errors import UserError, need
+from handoff.base.markdown import quoted, shell_line
+from handoff.base.process import Completed, own_argv, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.surfaces.cli.command import Command, flag, number_of, option
 from handoff.surfaces.cli.commands.board.board import can_show
@@ -44,7 +44,7 @@ class _Scratch:
         bin_folder = os.path.join(folder, ".bin")
         self.repo = ""
         files.make_folder(bin_folder)
-        launcher = f'#!/bin/sh\nexec "{sys.executable}" -m handoff.surfaces.cli.main "$@"\n'
+        launcher = f'#!/bin/sh\nexec {shell_line(own_argv())} "$@"\n'
         files.write_atomic(os.path.join(bin_folder, "handoff"), launcher, mode=0o755)
         settings = {
             name: value
@@ -95,6 +95,7 @@ def write_files(folder: str, contents: Mapping[str, str]) -> None:
 def _demo(ctx: Context, arguments: Namespace) -> int:
     import tempfile
 
+    need("dbos", "The demo")
     play = _play_board if arguments.board else _play
     if arguments.board and not can_show(ctx):
         raise UserError("The board needs a terminal.", f"In lines: {ctx.settings.program} demo")
@@ -116,7 +117,7 @@ def _play(ctx: Context, folder: str) -> int:
     scratch.do("handoff ignore", show=False)
     scenes = (
         ("2. Session one plans and does the first step", "generate", ("Goal", "Git")),
-        ("3. Session two is told no, and then dies", "continue", ("Plan", "Last session", "Decisions")),
+        ("3. Session two hears no, and then dies", "continue", ("Plan", "Last session", "Decisions")),
         ("4. Session three knows what happened, and finishes", "continue", ("Plan", "Git", "Last checks")),
     )
     for number, (title, kind, wanted) in enumerate(scenes, 1):
@@ -164,7 +165,7 @@ def _sum_up(ctx: Context, scratch: _Scratch, complete: bool, began: float) -> in
         ("⊘ one step that was only claimed: its check was red, and it stayed open", "warn"),
         ("⊘ three cheats in test-driven work: refused by name", "warn"),
         (
-            "✓ a batch of three agents: one died, one trespassed, one asked, a fourth settled a conflict; one verified series landed",
+            "✓ a batch of three agents: one died, one left its files, one asked, a fourth settled a conflict; one verified series landed",
             "good",
         ),
         (f"✓ {number_of(commits, 'commit')}, each with the record of what was checked", "good"),
@@ -381,9 +382,7 @@ def _scripted_arguments(parser: Parser) -> None:
 
 def _scripted(ctx: Context, arguments: Namespace) -> int:
     if not os.path.isfile(arguments.script):
-        raise UserError(
-            f"There is no script {arguments.script}.", "The format: handoff help docs/howto/add-an-agent.md"
-        )
+        raise UserError(f"There is no script {arguments.script}.", "The format: handoff help docs/howto/agents.md")
     acts = scripted.read_script(arguments.script)
     prompt = files.read_text(arguments.prompt) if arguments.prompt else ""
     stage = scripted.Stage(os.getcwd(), prompt, ctx.settings.environment, ctx.app.clock)

@@ -1,11 +1,22 @@
-"""`import`: move over from another tool."""
+"""`import`: move over from another tool, or take issues in."""
 
 from __future__ import annotations
 
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.fanout import older
+from handoff.board.tasks.tasks import ISSUE, ISSUE_LABEL
+from handoff.engine.place.fanout import older
 from handoff.engine.supervisor import handoff_fanout
-from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word
+from handoff.engine.work.tasks import create
+from handoff.surfaces.cli.command import (
+    Command,
+    flag,
+    landing_option,
+    number_of,
+    option,
+    optional_word,
+    pick,
+    project_option,
+)
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,9 +40,32 @@ def _arguments(parser: Parser) -> None:
     option(verb, "--project NAME", "only this project of the old home")
     option(verb, "--workspace DIR", "where the checkout is now, if the one it names is gone")
     flag(verb, "--execute", "do it; without this it is only shown")
+    text = "Make a task of each open issue with a label that never had one, by your own gh or glab."
+    verb = parser.verb("issues", "take in the issues of your forge that have a label", text)
+    option(verb, "--label NAME", f"the label (default: {ISSUE_LABEL})", ISSUE_LABEL)
+    option(verb, "--agent NAME", "which agent the tasks are for")
+    option(verb, "--check CMD", "command that must end with exit 0 before each counts as done")
+    landing_option(verb, "")
+    project_option(verb)
+
+
+def _import_issues(ctx: Context, arguments: Namespace) -> int:
+    from handoff.engine.work.forges import issues
+
+    create.check_agents(ctx.app, arguments.agent)
+    project = create.project_of_caller(ctx.app, name=arguments.project)
+    request = create.Request(task="", brief="", **pick(arguments, "agent check landing"))
+    found = issues.take_labelled(ctx.app, arguments.label, request=request, project=project)
+    ctx.out.data([{"task": task.label, "issue": task.baseline_facts[ISSUE]} for task in found])
+    for task in found:
+        ctx.out.line(f"  {task.label}: {task.baseline_facts[ISSUE]}", "good")
+    ctx.out.line(f"Taken in: {number_of(len(found), 'issue')} with the label '{arguments.label}'.")
+    return 0
 
 
 def _import(ctx: Context, arguments: Namespace) -> int:
+    if arguments.verb == "issues":
+        return _import_issues(ctx, arguments)
     folder = arguments.folder or older.home_with_work(ctx.app) or ctx.settings.home
     plan = handoff_fanout.import_home(
         ctx.app,

@@ -36,7 +36,7 @@ def _completion_arguments(parser: Parser) -> None:
 
 def _completion(ctx: Context, arguments: Namespace) -> None:
     if arguments.values == "answers":
-        from handoff.engine.tasks import admin
+        from handoff.engine.work.tasks import admin
 
         found = admin.waiting(ctx.app) if ctx.app.has_rows else []
         words = [word for item in found for word in (item.task, *item.gate.offered)]
@@ -66,7 +66,7 @@ def _upgrade_arguments(parser: Parser) -> None:
 
 
 def _upgrade(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.clients import upgrade
+    from handoff.engine.setup import upgrade
 
     found = upgrade.installation(ctx.app)
     ctx.out.data({"installed_by": found.by, "command": list(found.command), "note": found.why, "version": __version__})
@@ -92,8 +92,8 @@ _SHOWN = {"ok": "green", "warning": "held", "fault": "blocked"}
 
 def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
     del arguments
-    from handoff.engine.clients import doctor
-    from handoff.engine.clients.doctor import FAULT, WARNING
+    from handoff.engine.setup import doctor
+    from handoff.engine.setup.doctor import FAULT, WARNING
 
     found = []
     plain = wants_ascii(ctx.settings)

@@ -6,8 +6,8 @@ from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.suite import plain_command
-from handoff.engine.proof import test_runs as engine
-from handoff.engine.proof.sandboxes import present_layer
+from handoff.engine.place.proof import test_runs as engine
+from handoff.engine.place.proof.sandboxes import present_layer
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:

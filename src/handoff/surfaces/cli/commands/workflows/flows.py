@@ -7,10 +7,10 @@ from handoff.base.errors import INTERRUPTED, Refused, UsageError, UserError
 from handoff.base.files import read_text, write_atomic
 from handoff.base.markdown import end_sentence, number_of
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine import acts
-from handoff.engine.flows import admin, evidence, flows
-from handoff.engine.home import find_project
-from handoff.engine.tasks.admin import holds_of
+from handoff.engine.app.home import find_project
+from handoff.engine.work import acts
+from handoff.engine.work.flows import admin, evidence, flows
+from handoff.engine.work.tasks.admin import holds_of
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 from handoff.workflows import graph, library
 from handoff.workflows.model import CHECKS_MEANING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from handoff.board.events.journal import Event
     from handoff.board.tasks.flows import Flow
-    from handoff.engine.flows.flows import StepResult
+    from handoff.engine.work.flows.flows import StepResult
     from handoff.surfaces.cli.command import Context, Parser
     from handoff.workflows.model import Phase
 
@@ -35,7 +35,12 @@ def _arguments(parser: Parser) -> None:
     option(start, "--request TEXT", "what is to be done")
     option(start, "--from FILE", "read that from a file", dest="source")
     option(start, "--id NAME", "what the flow is called (default: a free name)")
-    option(start, "--agent [ROLE=]NAME", "which agent works, for all roles or for one (may be repeated)", [])
+    option(
+        start,
+        "--agent [ROLE=]NAME",
+        "which agent works, for all roles or for one (may be repeated); with commas the next goes on after the one before",
+        [],
+    )
     text = "which model its client uses, for all roles or for one: a strong one to plan, a cheap one to work (may be repeated)"
     option(start, "--model [ROLE=]NAME", text, [])
     text = "ask a person after this phase (may be repeated), perhaps for so long, and what counts then: plan=2h,no"
@@ -50,14 +55,19 @@ def _arguments(parser: Parser) -> None:
     adopted.add_argument("branch", metavar="BRANCH", help="the branch of the flow, for example origin/handoff/calc")
     option(adopted, "--workflow NAME", "which workflow it is, where its commits do not say so")
     option(adopted, "--request TEXT", "what is to be done, where its commits do not say so")
-    option(adopted, "--agent [ROLE=]NAME", "which agent works, for all roles or for one (may be repeated)", [])
+    option(
+        adopted,
+        "--agent [ROLE=]NAME",
+        "which agent works, for all roles or for one (may be repeated); with commas the next goes on after the one before",
+        [],
+    )
     listed = parser.verb(
         "list", "list the flows and where they stand", "List the flows under way and where they stand."
     )
     flag(listed, "--all", "also flows that have ended", dest="include_ended")
     step = parser.verb("step", "do one phase now, by hand", "Do one phase now, without a supervisor.")
     option(step, "--agent NAME", "which agent does it (`person` opens a shell)")
-    option(step, "--model NAME", "the model the client is to use")
+    option(step, "--model NAME", "the model its client is to use")
     text = "one more word for the client; {phase}, {cycle}, {attempt}, {task}, {flow} are filled in"
     option(step, "--with WORD", text, [], dest="words")
     flag(step, "--all", "go on until it ends or needs a person", dest="include_ended")
@@ -65,7 +75,7 @@ def _arguments(parser: Parser) -> None:
     option(step, "--prompt FILE", "give the session this text instead of the workflow's")
     optional_word(step, "flow", "FLOW", "which flow (default: the only one)")
     for verb in parser.nested:
-        option(verb, "--project NAME", "another project than the one of this folder")
+        option(verb, "--project NAME", "project (default: the name of this checkout)")
 
 
 def _flow(ctx: Context, arguments: Namespace) -> int:
@@ -80,7 +90,7 @@ def _flow(ctx: Context, arguments: Namespace) -> int:
 
 def _follow(ctx: Context, repository: str) -> bool:
     """Let the records of the flow's commits survive a rebase; False when they did already."""
-    from handoff.engine.proof import git_notes
+    from handoff.engine.place.proof import git_notes
     from handoff.engine.safety import incidents
 
     if git_notes.book(ctx.app, repository).follows():
@@ -142,7 +152,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 
 
 def _adopt(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.flows import adopt
+    from handoff.engine.work.flows import adopt
 
     request = adopt.AdoptRequest(
         branch=arguments.branch,
@@ -255,7 +265,11 @@ def _show_step(ctx: Context, done: StepResult) -> int:
         unseen = done.phase in done.seen.flow.facts.get("untested", ())
         word, style = ("done, " + evidence.NOT_TESTED, "warn") if unseen else ("verified", "good")
         ctx.out.note(f"{done.phase}: {word} ({outcome.reason.partition(': ')[2] or outcome.reason})", style)
-        _warn(ctx, done)
+        # what is to be known about a phase that was let pass: tests it weakened, a check that was green before
+        events = [event for event in flows.history(ctx.app, done.seen.flow) if event.kind == "flow.verified"]
+        last = next((event for event in reversed(events) if event.body.get("phase") == done.phase), None)
+        for warning in last.body.get("warnings", ()) if last is not None else ():
+            ctx.out.warning(str(warning).partition(": ")[2] or str(warning))
         return 0
     if outcome.kind == "stopped":
         ctx.out.note(f"{done.phase}: stopped, {outcome.reason}. It can be taken again; no attempt is used up.")
@@ -267,14 +281,6 @@ def _show_step(ctx: Context, done: StepResult) -> int:
     for line in outcome.reason.split("; "):
         ctx.out.note(f"  {line}")
     return 1
-
-
-def _warn(ctx: Context, done: StepResult) -> None:
-    """What is to be known about a phase that was let pass: tests it weakened, a check that was green before."""
-    events = [event for event in flows.history(ctx.app, done.seen.flow) if event.kind == "flow.verified"]
-    last = next((event for event in reversed(events) if event.body.get("phase") == done.phase), None)
-    for warning in last.body.get("warnings", ()) if last is not None else ():
-        ctx.out.warning(str(warning).partition(": ")[2] or str(warning))
 
 
 def _wants_more(ctx: Context, arguments: Namespace, done: StepResult) -> bool:
@@ -389,7 +395,7 @@ def _facts(phase: Phase) -> list[str]:
     lines = [f"role      {phase.role}" if phase.role else "role      none: the orchestrator does it"]
     lines.append(f"writes    {', '.join(phase.may_write)}")
     if phase.told:
-        lines.append(f"is told   {', '.join(phase.told)}")
+        lines.append(f"facts     {', '.join(phase.told)}")
     lines.append(f"check     {phase.check}: {phase.command or CHECKS_MEANING[phase.check]}")
     if phase.commit:
         lines.append(f"commit    {phase.commit}: …")
