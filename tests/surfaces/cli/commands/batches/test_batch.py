@@ -150,8 +150,12 @@ def test_whoever_leaves_is_told_what_goes_on_and_can_join_again(ground):
     assert b"Batch login goes on" in out
     assert b"nothing was stopped" in out
     assert b"handoff batch run login" in out
-    trees = [one["tree"] for one in ground.cli("workspace", "list", "--json").json if "form" in one["name"]]
-    Repo(trees[0]).write("src/form/go", "where its session can see it")
+
+    def trees():
+        return [one["tree"] for one in ground.cli("workspace", "list", "--json").json if "form" in one["name"]]
+
+    until(trees)  # a session is called started before its clone is listed
+    Repo(trees()[0]).write("src/form/go", "where its session can see it")
     assert "has landed" in ground.cli("batch", "watch", "login").out
 
 
