@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -12,11 +14,14 @@ import tempfile
 import time
 from typing import NamedTuple
 
+from release.build import pyz
+
 from handoff.surfaces.cli.catalog import CATALOG
 
 ROUNDS = 15
 WARM_UP = 2
 BIG_BYTES = 2_000_000
+CHANGED = "changed.txt"
 TURN = "{turn}"  # stands for the number of the round, where a name must be new each time
 
 
@@ -27,6 +32,8 @@ class Case(NamedTuple):
     argv: list[str]
     folder: str
     budget: float
+    one_file: bool = False
+    """Run from handoff.pyz instead of the installed package."""
 
 
 def program() -> list[str]:
@@ -106,14 +113,48 @@ def cases(folder: str, environment: dict[str, str]) -> list[Case]:
         Case(name="status, 2 MB of steps", argv=["status"], folder=steps, budget=0),
         Case(name="continue --raw, 2 MB of steps", argv=["continue", "--raw"], folder=steps, budget=0),
     ]
-    return [case for case in wanted if case.argv[0].startswith("-") or case.argv[0] in CATALOG]
+    wanted += [
+        Case(name=" ".join(argv), argv=argv, folder=small, budget=5, one_file=True)
+        for argv in (
+            ["status"],
+            ["continue", "--raw"],
+            ["take", "--raw"],
+            ["snapshot"],
+            ["safe-commit", "-m", "a", CHANGED],
+        )
+    ]
+    return [case for case in wanted if case.one_file or case.argv[0].startswith("-") or case.argv[0] in CATALOG]
+
+
+def conversation(home: str, folder: str) -> None:
+    """A client's own session in that folder, for `take`: one thing was said and ten commands ran."""
+    store = os.path.join(home, ".claude", "projects", re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(folder)))
+    os.makedirs(store)
+    head = {"sessionId": "one", "cwd": os.path.realpath(folder), "timestamp": "2026-11-01T10:00:00Z"}
+    ran = []
+    for number in range(10):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"make part{number}"}}
+        answer = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "made"}
+        ran += [
+            {**head, "type": "assistant", "message": {"role": "assistant", "content": [call]}},
+            {**head, "type": "user", "message": {"role": "user", "content": [answer]}},
+        ]
+    said = {**head, "type": "user", "message": {"role": "user", "content": "Use the table of 2024."}}
+    with open(os.path.join(store, "one.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in (said, *ran))
 
 
 def once(argv: list[str], folder: str, environment: dict[str, str]) -> float:
     """Seconds from start to end of one process."""
     begin = time.perf_counter()
     done = subprocess.run(
-        argv, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
     )
     seconds = time.perf_counter() - begin
     if done.returncode:
@@ -127,11 +168,18 @@ def measure() -> tuple[float, list[tuple[Case, float]]]:
     environment = clean_environment(folder)
     try:
         chosen = cases(folder, environment)
+        conversation(folder, os.path.join(folder, "small"))
+        archive = [sys.executable, pyz(folder)]
         base: list[float] = []
         times: list[list[float]] = [[] for _ in chosen]
         for turn in range(WARM_UP + ROUNDS):
             fresh = once([sys.executable, "-c", "pass"], folder, environment)
-            taken = [once([*program(), *_words(case, turn)], case.folder, environment) for case in chosen]
+            taken = []
+            for case in chosen:
+                with open(os.path.join(case.folder, CHANGED), "w", encoding="utf-8") as file:
+                    file.write(f"{turn} {case.name}\n")
+                start = archive if case.one_file else program()
+                taken.append(once([*start, *_words(case, turn)], case.folder, environment))
             if turn >= WARM_UP:
                 base.append(fresh)
                 for kept, seconds in zip(times, taken, strict=True):
@@ -151,6 +199,10 @@ def rows() -> list[tuple[str, str, str]]:
     ground, measured = measure()
     shown = [("python -c pass", f"{ground * 1000:.0f} ms", "the measure")]
     return shown + [
-        (f"handoff {case.name}", f"{ratio:.2f}x", f"{case.budget:g}x" if case.budget else "-")
+        (
+            f"{'handoff.pyz' if case.one_file else 'handoff'} {case.name}",
+            f"{ratio:.2f}x",
+            f"{case.budget:g}x" if case.budget else "-",
+        )
         for case, ratio in measured
     ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager, suppress
-
 from handoff.agents import folder as folders
 from handoff.agents.contract import OK, SessionLimits
 from handoff.agents.monitor import ERRORS, EVENTS
@@ -20,18 +17,17 @@ from handoff.engine.session import start as session_start
 from handoff.engine.work import acts
 from handoff.engine.work.tasks import requests
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
+from handoff.surfaces.cli.commands.agents.terminal import PLACES, TERMINAL, TMUX, own_terminal
 from handoff.surfaces.vocabulary import said_line
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
 
     from handoff.engine.session.conclude import ConcludedSession
     from handoff.engine.session.start import StartRequest
     from handoff.surfaces.cli.command import Context, Parser
 
 _SHOWN_PATHS = 20
-PLACES = TERMINAL, TMUX = ("terminal", "tmux")
 
 
 def _session_arguments(parser: Parser) -> None:
@@ -163,36 +159,6 @@ def _window(ctx: Context, request: StartRequest) -> int:
     ctx.out.line(said)
     ctx.out.note(f"How it goes: {ctx.settings.program} session list, session log ID")
     return 0
-
-
-@contextmanager
-def own_terminal() -> Iterator[None]:
-    """The client has the terminal: what is typed is for it alone, a closed window still concludes the task, and the terminal
-    is left as it was found."""
-    import signal
-    import termios
-
-    if not (os.isatty(0) and os.isatty(1)):
-        raise UserError(
-            "A session in a terminal needs one.", "Start it in a terminal, use --in tmux, or leave out --in."
-        )
-
-    def closed(*_: object) -> None:
-        signal.signal(signal.SIGHUP, lambda *_: None)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        raise KeyboardInterrupt
-
-    was = termios.tcgetattr(0)
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, lambda *_: None)
-    signal.signal(signal.SIGHUP, closed)
-    try:
-        yield
-    finally:
-        with suppress(termios.error):
-            termios.tcsetattr(0, termios.TCSADRAIN, was)
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
