@@ -205,6 +205,60 @@ def test_a_stack_of_two_is_brought_up_when_the_lower_one_is_merged(forge):
     assert forge.shown("upper")["evidence"]["onto"] == "refs/heads/main"
 
 
+@pytest.mark.parametrize("upper", [{"write": "use.py", "text": "use\n"}, {"write": "sum.py", "text": "a - b\nmore\n"}])
+def test_an_upper_request_begins_upon_the_lower_one_and_loses_nothing_of_what_was_mended_in_that_since(forge, upper):
+    lower, first = forge.opened()
+    forge.cli("task", "add", "upper", "Use it.", "--after", lower, "--check", "test -s sum.py")
+    forge.session("upper", {"run": "grep -q 'a - b' sum.py"}, upper)
+    forge.cli("land", "--pr", "upper")
+    second = next(number for number in forge.requests() if number != first)
+    assert forge.requests()[second]["base"] == forge.requests()[first]["branch"]
+    forge.repo.git("checkout", "-q", "--detach")
+    mended = upper["write"] == "use.py"
+    if mended:
+        assert forge.look() == []
+        forge.checks(first, "FAILURE", "E assert 1 == 3\n")
+        assert forge.look() == []
+        forge.session(lower, {"write": "sum.py", "text": "a + b\n"})
+        assert forge.look() == []
+    forge.merge(first)  # where nothing was mended: before anybody looked at the upper one
+    for _ in range(3):
+        assert forge.look() == []
+    request = forge.requests()[second]
+    assert request["base"] == "main"
+    assert forge.origin.git("diff", "--name-only", f"main...{request['branch']}").split() == [upper["write"]]
+    assert forge.origin.git("show", f"{request['branch']}:sum.py") == ("a + b\n" if mended else "a - b\nmore\n")
+
+
+def test_what_comes_after_work_that_waits_on_its_branch_begins_upon_it_and_lands_after_it(forge):
+    def made(name, *acts, after=()):
+        words = [word for one in after for word in ("--after", one)]
+        forge.cli("task", "add", name, "Make it.", *words, "--check", "test -s sum.py || test -s own.py")
+        forge.session(name, *acts)
+        assert forge.shown(name)["state"] == "done"
+
+    made("first", {"write": "sum.py", "text": "a - b\n"})
+    made("second", {"run": "grep 'a - b' sum.py"}, {"write": "use.py", "text": "use\n"}, after=["first"])
+    made(
+        "third",
+        {"run": "grep 'a - b' sum.py && test -s use.py"},
+        {"write": "sum.py", "text": "a + b\n"},
+        after=["second"],
+    )
+    said = forge.cli("land", "third", code=None)
+    assert "stands on the work of first, second, which has not landed" in said.err
+    assert "handoff land first second" in said.err
+    forge.cli("land", "first", "second", "third")
+    assert forge.repo.git("show", "main:sum.py") == "a + b\n"
+    assert forge.repo.git("show", "main:use.py") == "use\n"
+    made("fourth", {"write": "own.py", "text": "1\n"})
+    forge.repo.write("own.py", "mine\n")
+    forge.repo.git("add", "own.py")
+    forge.repo.commit("own.py by hand")
+    made("fifth", {"run": "grep mine own.py"}, {"write": "more.py", "text": "1\n"}, after=["fourth"])
+    forge.cli("land", "fifth")
+
+
 @both
 def test_a_conflict_with_the_base_is_renewed_and_settled_by_a_session_where_git_cannot(forge):
     task, number = forge.opened()

@@ -121,8 +121,9 @@ def begin_request(transaction: Transaction, *, facts: dict[str, Any], **values: 
 
 
 def put_request(transaction: Transaction, request: TrackedRequest, **facts: Any) -> TrackedRequest:
-    """Write a request as it is known now, with what is new of its facts."""
-    body = texts.write({**request.facts, **facts}) if facts else request.body
+    """Write a request as it is known now, with what is new of its facts; what others wrote into these meanwhile stays."""
+    known = get_request(transaction, key=request.key) or request
+    body = texts.write({**known.facts, **facts}) if facts else known.body
     names = "key task base head number url state checks review ended_at".split()
     values = {name: getattr(request, name) for name in names}
     return TrackedRequest(**transaction.query("put_request", **values, body=body)[0])

@@ -11,7 +11,8 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import forges
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
-from handoff.board.tasks import races, states, tasks
+from handoff.board.tasks import outcomes, races, states, tasks
+from handoff.git.plumbing.refs import KEPT, head, refs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from handoff.git.workspaces.workspaces import Workspace
 
 _LONGEST_NAME = 44
-KEPT = "refs/handoff/work/"
 SHOWN = "refs/handoff/shown/"
 """In the store: what people see of a task's work, where that is not the kept commit itself."""
 _SHOWN = 20
@@ -198,7 +198,6 @@ def _renewed(
     from handoff.engine.place.landing import renewal
     from handoff.engine.place.workspaces import commit_of_now
     from handoff.git.plumbing.checkout import facts
-    from handoff.git.plumbing.refs import head, refs
     from handoff.git.workspaces.workspaces import DIRTY
 
     if begun is not None:
@@ -242,7 +241,6 @@ def _is_outdated(app: App, snapshot_store: SnapshotStore, task: Task, workspace:
     """Whether a clone holds no work beside what it began with, or settles a conflict whose parts or branch have moved since."""
     from handoff.engine.place.landing import conflict
     from handoff.engine.place.landing.members import member_of
-    from handoff.git.plumbing.refs import head
 
     laid, tip = conflict.of_workspace(workspace), head(snapshot_store.place.source).commit
     if laid is not None and snapshot_store.store.git("merge-base", "--is-ancestor", tip, laid.commit).code:
@@ -265,13 +263,15 @@ def _put_sides(app: App, snapshot_store: SnapshotStore, task: Task, workspace: W
 
 def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> tuple[str, str]:
     """What a clone begins with and the branch its work is for: what the person has now, or where the task before it landed."""
-    from handoff.git.plumbing.refs import head, refs
 
     source = snapshot_store.place.source
     now, asked = head(source), forges.of_task(app.database, task=task.key)
     if asked is not None and (tip := refs(source).get(asked.ref)):
         return tip, asked.ref
     for need in tasks.needs_of(app.database, key=task.key) if task.kind == tasks.TASK else ():
+        below = forges.carrying(app.database, project=task.project, task=need.key)
+        if below is not None and (tip := refs(source).get(below.ref)):
+            return tip, below.ref  # nobody has merged the request that carries it
         evidence = loads(tasks.get(app.database, key=need.key).evidence or "{}")
         landed, onto = str(evidence.get("landed", "")), str(evidence.get("onto", ""))
         if not landed or not onto or onto == now.ref:
@@ -289,11 +289,10 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     from handoff.git.landing.conflicts import lay_out
     from handoff.git.landing.doubts import doubts_of
     from handoff.git.landing.merge import merge
-    from handoff.git.plumbing.refs import head
     from handoff.git.snapshots.restore import give_objects
     from handoff.git.workspaces.workspaces import DIRTY
 
-    members = kept_parts(app, snapshot_store, task)
+    members = kept_parts(app, snapshot_store, task) or _on_branches(app, snapshot_store, task)[1]
     if not members:
         return DIRTY if dirty else ""
     start = commit_of_now(app, snapshot_store=snapshot_store, name=name_of(task), dirty=dirty)
@@ -313,6 +312,8 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     if task.kind == tasks.FAN_IN and conflict.only_locks(joined.conflicts):
         by_hand = join_by_hand(snapshot_store, [one.name for one in members])
         raise conflict.LocksLeft(task, joined.conflicts, by_hand, app.settings.program)
+    if joined.conflicts and task.kind == tasks.TASK:
+        return DIRTY if dirty else ""  # the person has gone on without it; the prompt names the branch
     if joined.conflicts:
         named = [f"{one.first}, {one.second}{f': {one.why}' if one.why else ''}" for one in joined.conflicts[:_SHOWN]]
         paths = [on_one_line(one.path) for one in joined.conflicts]
@@ -356,9 +357,39 @@ def kept_parts(app: App, snapshot_store: SnapshotStore, task: Task) -> list[Memb
     return [one._replace(owns=done[one.name].patterns, shown=shown.get(one.name, "")) for one in found]
 
 
+def _on_branches(app: App, snapshot_store: SnapshotStore, task: Task) -> tuple[list[Task], list[Member]]:
+    """Finished work a task comes after that has not landed, because the person keeps it on its branch."""
+    found = {}
+    needed = [tasks.get(app.database, key=key) for key in _needed(app, task)] if task.kind == tasks.TASK else []
+    for one in sorted(needed, key=lambda one: (one.ended_at or 0.0, one.key)):
+        evidence = loads(one.evidence or "{}")
+        waits = one.kind == tasks.TASK and evidence.get("branch") and not evidence.get("landed")
+        if waits and not outcomes.is_undone(one) and (kept := kept_commit(snapshot_store, one)):
+            found[name_of(one)] = (one, kept)
+    if not found:
+        return [], []
+    snapshot_store.store.create(snapshot_store.place.source.common)
+    members = kept_members(snapshot_store, {name: commit for name, (_, commit) in found.items()})
+    return [one for one, _ in found.values()], members
+
+
+def not_landed_below(app: App, snapshot_store: SnapshotStore, task: Task, *, tip: str) -> list[Task]:
+    """The tasks whose work a task's kept work stands on, and which a commit does not have."""
+    from handoff.git.landing.merge import merge
+
+    below, members = _on_branches(app, snapshot_store, task)
+    own = kept_commit(snapshot_store, task)
+    if not members or not own:
+        return []
+    store = snapshot_store.store
+    if store.git("merge-base", "--is-ancestor", f"{own}^", tip).code == 0:
+        return []  # it began without them
+    there = merge(store, tip, members, moment=int(app.clock.now())).skipped
+    return [one for one in below if name_of(one) not in there]
+
+
 def branch_of_work(snapshot_store: SnapshotStore, name: str) -> str:
     """Under which name the person's git knows a task's work: a branch, or a ref of ours where it stands on their drafts."""
-    from handoff.git.plumbing.refs import refs
 
     branch = f"handoff/{name}"
     return branch if f"refs/heads/{branch}" in refs(snapshot_store.place.source) else KEPT + name

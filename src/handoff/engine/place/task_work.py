@@ -27,7 +27,7 @@ from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.git.landing.merge import without_drafts
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.objects import FILE, PROGRAM, differences
-from handoff.git.plumbing.refs import head
+from handoff.git.plumbing.refs import KEPT, head
 from handoff.git.snapshots.restore import give_objects, tree_of
 from handoff.git.tampering import DIRTY_BASE
 from handoff.git.workspaces.workspaces import write_workspace
@@ -215,7 +215,7 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     """
     snapshot_store = task_clones.snapshot_store_of_project(app, task)
     member = judged.member
-    snapshot_store.store.point(task_clones.KEPT + workspace.name, member.commit)
+    snapshot_store.store.point(KEPT + workspace.name, member.commit)
     found: dict[str, Any] = {"commit": member.commit, "branch": _put_branch(app, snapshot_store, workspace, member)}
     laid = conflict.of_workspace(workspace)
     if laid is not None:
@@ -237,7 +237,7 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, m
     shown, free = _shown(snapshot_store, member)
     store.point(task_clones.SHOWN + workspace.name, shown)
     give_objects(store, snapshot_store.place.source, [member.commit, shown], apart=os.path.dirname(workspace.branch))
-    names = {workspace.branch: shown if free else "", task_clones.KEPT + workspace.name: "" if free else shown}
+    names = {workspace.branch: shown if free else "", KEPT + workspace.name: "" if free else shown}
     for name, new in names.items():
         old = target.tip(name)
         if old == new:
@@ -250,7 +250,7 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, m
                 moved = target.git("update-ref", "-d", name, old).code == 0
         if not moved:
             raise Conflict(f"{name.removeprefix('refs/heads/')} could not be moved.", "Look at it, then report again.")
-    return _short(workspace) if free else task_clones.KEPT + workspace.name
+    return _short(workspace) if free else KEPT + workspace.name
 
 
 def _shown(snapshot_store: SnapshotStore, member: Member) -> tuple[str, bool]:
@@ -327,7 +327,7 @@ def tidy(app: App, task: Task, *, running: Container[int]) -> None:
         # Only what landed: a branch somebody has put more upon stays.
         name = task_clones.name_of(part)
         shown = snapshot_store.store.git("rev-parse", "-q", "--verify", task_clones.SHOWN + name).text.strip()
-        for ref in (f"refs/heads/handoff/{name}", task_clones.KEPT + name) if kept else ():
+        for ref in (f"refs/heads/handoff/{name}", KEPT + name) if kept else ():
             target.git("update-ref", "-d", ref, shown or kept)
     # Once for all of them: a look at the repository looks at every clone in it.
     incidents.accept(app, folder=snapshot_store.place.source.top)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.repository import Repository
 
+KEPT = "refs/handoff/work/"
+"""In a store: the work of tasks that was judged and kept, one commit each."""
 _HEADS = "refs/heads/"
 _OWN = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")  # each linked worktree has these for itself
 _LOCK_PREFIX = "ref-"

@@ -102,6 +102,9 @@ def members_of(
         branches.append((len(found), name, commit))
         found.append(None)
     bases = parts.bases(snapshot_store.store, [commit for _, _, commit in branches], tip)
+    # What was kept is one commit; below it may stand other work that lands for itself.
+    kept = _parents_of_kept(snapshot_store) if any(name.startswith(_OURS) for _, name, _ in branches) else {}
+    bases = [kept.get((name, commit), base) for base, (_, name, commit) in zip(bases, branches, strict=True)]
     ranges = [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     paths = parts.many_touches(snapshot_store.store, ranges)
     made_by = parts.flows_of(snapshot_store.store, ranges)
@@ -110,6 +113,17 @@ def members_of(
         own = not flow and not name.startswith(_OURS)
         found[at] = parts.member(name, base, commit, touched, words)._replace(whole=bool(flow), by_person=own)
     return [one for one in found if one is not None]
+
+
+def _parents_of_kept(snapshot_store: SnapshotStore) -> dict[tuple[str, str], str]:
+    """By branch and commit: upon which commit the work was made that was judged and kept for a task."""
+    words = ("for-each-ref", "--format=%(refname) %(objectname) %(parent)", sources.KEPT)
+    lines = (line.split(" ") for line in snapshot_store.store.git(*words).text.splitlines())
+    return {
+        (_OURS + name.removeprefix(sources.KEPT), commit): parents[0]
+        for name, commit, *parents in lines
+        if any(parents)
+    }
 
 
 def _branch_message(app: App, snapshot_store: SnapshotStore, name: str, flow: str, commit: str) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 
 from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import number_of
+from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
+from handoff.board import forges
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project
-from handoff.engine.place import landing
+from handoff.engine.place import landing, task_clones
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.work import undo as undoing
 from handoff.engine.work.acts.act import ActDone, refuse_sessions
@@ -19,9 +20,10 @@ from handoff.engine.work.flows.documents import commit_landed
 from handoff.engine.work.forges import opening as requests
 from handoff.engine.work.tasks import projects
 from handoff.git.plumbing import find_top
+from handoff.git.plumbing.checkout import git
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.place.landing import LandingOutcome
@@ -133,8 +135,9 @@ def land(
         raise UsageError("--pr pushes, so it cannot be a dry run.", "Leave out one of the two.")
     with _in_checkout(app, project) as there:
         top = find_top(there.settings.here) or there.settings.here
-        owner = find_project(there).name if pr else ""
-        carried = requests.carried_by(there, owner, names) if pr else []
+        owner = find_project(there).name
+        carried = requests.carried_by(there, owner, names)
+        _refuse_without_below(there, carried, top, into)
         base = requests.base_of(there, top, into or requests.stacked_on(there, owner, carried)) if pr else ""
         outcome = landing.land(
             there,
@@ -152,6 +155,21 @@ def land(
         landed = outcome.landing.members if outcome.landing else ()
         documents = commit_landed(there, members=landed, target=outcome.target) if landed else {}
     return _landed(app, outcome, opened, documents, checked=bool(check))
+
+
+def _refuse_without_below(app: App, carried: Sequence[Task], top: str, into: str) -> None:
+    """Work that stands on other work which has not landed would bring that along, and nobody would know."""
+    name = f"refs/heads/{into}" if into else "HEAD"
+    tip = git(top, "rev-parse", "-q", "--verify", name, environment=app.git_environment).text.strip()
+    own = {one.key for one in carried}
+    for task in carried if tip else ():
+        found = task_clones.not_landed_below(app, open_snapshot_store(app), task, tip=tip)
+        asked = (one.key for one in found if forges.carrying(app.database, project=one.project, task=one.key))
+        if below := [one.label for one in found if one.key not in {*own, *asked}]:
+            raise Refused(
+                f"'{task.label}' stands on the work of {', '.join(below)}, which has not landed.",
+                f"Land that first: {app.settings.program} land {shell_line(below)}",
+            )
 
 
 def landing_of(app: App, *, project: str, branch: str, landed: str) -> str:

@@ -250,7 +250,9 @@ def bring_up(
         return request, []
     keep(app, snapshot_store, f"before {request.branch} is brought up to {base}")  # the store owns all objects now
     store = snapshot_store.store
-    common = ancestor or store.ask("merge-base", start, tip).strip()
+    common = store.ask(
+        "merge-base", ancestor or start, tip
+    ).strip()  # the lower one may have been mended since this one began
     member = parts.member(request.branch, common, tip, tuple(parts.touches(store, common, tip)), f"Join {base}\n")
 
     def session(sides: FileSides) -> Proposal | None:
