@@ -35,11 +35,12 @@ def commands_page() -> str:
         "# Commands", "", NOTE,
         "Every command takes `-C DIR` (work as if started there), `--feature NAME` (instead of the active one, also by",
         "`HANDOFF_FEATURE`) and `--help`. Every command that shows something takes `--json`: then standard output holds JSON",
-        "alone. Exit codes: [exit-codes.md](exit-codes.md).", "",
-        "These options mean the same wherever a command lists them after *also*:", "",
+        "alone. `--help` shows examples too. Exit codes: [exit-codes.md](exit-codes.md).", "",
+        "Options after *also* mean what they mean here, or with an earlier command of the same first word:", "",
         "```text", *_aligned(sorted(common.items())), "```", "",
     ]  # fmt: skip
     said: set[str] = set()
+    earlier: dict[str, dict[str, str]] = {}
     for section in dict.fromkeys(entry.section for entry in CATALOG.values()):
         lines += [f"## {section}", ""]
         lines += (
@@ -51,14 +52,19 @@ def commands_page() -> str:
             if entry.section == section:
                 command, parser = loaded[name]
                 twin = _twin(parser, {other: loaded[other][1] for other in SHOWN}) if entry.section == HIDDEN else {}
-                epilog = command.epilog if command.epilog not in said else ""
+                epilog = EXAMPLES.sub("", command.epilog) if command.epilog not in said else ""
                 said.add(command.epilog)
-                lines += _command(parser, f"{PROGRAM} {name}", entry.help, epilog, {**common, **twin}, depth=3)
+                noun = earlier.setdefault(name.partition(" ")[0], {})
+                known = {**noun, **common, **twin}
+                lines += _command(parser, f"{PROGRAM} {name}", entry.help, epilog, known, depth=3)
+                noun.update(_options(parser))
     return "\n".join(lines).rstrip() + "\n"
 
 
 SHARED = 3
 """An option that so many commands explain in the same way is explained once."""
+EXAMPLES = re.compile(r"^examples:\n(?:  .*(?:\n|\Z))*\n?", re.MULTILINE)
+"""What --help shows too, and the how-tos type in."""
 WIDEST = 24
 
 
@@ -105,7 +111,7 @@ def _command(
             for action in words
         ]
     )
-    shared = [_shown(action) for action in options if action not in words]
+    shared = [action.option_strings[-1] for action in options if action not in words]
     if shared:
         block.append(f"also: {', '.join(shared)}")
     if epilog:
@@ -113,7 +119,13 @@ def _command(
     if block:
         yield from ("```text", *block, "```", "")
     for word, (inner, words) in nested.items():
-        yield from _command(inner, f"{name} {word}", words, inner.epilog or "", common, depth=depth + 1)
+        text = EXAMPLES.sub("", inner.epilog or "")
+        yield from _command(inner, f"{name} {word}", words, text, common, depth=depth + 1)
+        common = {**_options(inner), **common}
+
+
+def _options(parser: argparse.ArgumentParser) -> dict[str, str]:
+    return {_shown(one): _help(parser, one) for one in _words(parser)[1]}
 
 
 def _aligned(rows: list[tuple[str, str]]) -> list[str]:

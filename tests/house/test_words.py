@@ -15,8 +15,8 @@ DIALECT = re.compile(
 """Words that a user would not use: warns, prints, asks, environment, everything, shared, failed are better."""
 NOT_YET = ()
 """Pages that still have words of the list."""
-MOST_WORDS = 30_350
-"""In docs/ without the generated reference. A new page pays with an old one."""
+MOST_WORDS = 40_000
+"""In docs/, with the generated reference. A new page pays with an old one."""
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"^\*\*([A-Z][\w-]*)\.\*\*", re.MULTILINE)
 GLOSSARY = "docs/concepts.md"
@@ -73,7 +73,8 @@ def test_a_word_of_the_dialect_is_found_in_prose_and_not_in_code():
 
 
 def test_the_manual_stays_short():
-    words = sum(len(read(name).split()) for name in PAGES if name.startswith("docs/"))
+    pages = [name for name in project_files() if name.startswith("docs/") and name.endswith(".md")]
+    words = sum(len(read(name).split()) for name in pages)
     assert words <= MOST_WORDS, f"{words} words: shorten a page"
 
 

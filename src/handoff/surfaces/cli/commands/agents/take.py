@@ -32,14 +32,14 @@ def _arguments(parser: Parser) -> None:
         parser,
         "what",
         "WHAT",
-        "a task or a session of handoff's, which is stopped and yours from then on; a client, or a session of one by its id or the"
-        " beginning of it; the newest of this folder without it",
+        "a task or session of handoff's: it is stopped, and yours; else a client, or the id of one of its sessions (the beginning"
+        " is enough); default: the newest session of this folder",
     )
     option(
         parser,
         "--to AGENT",
-        "a task: the next session is one of this agent, with the work so far; else: start this client with the text as its first"
-        " prompt; the same client goes on with its own session",
+        "a task: this agent goes on with the work so far; else start this client with the text as its first prompt, or let the"
+        " same client continue its own session",
     )
     option(parser, "--budget TOKENS", "estimated tokens that the text may have (default: 2000)", None, type=int)
     option(parser, "--task ID", "keep it as a task with the text as its brief")

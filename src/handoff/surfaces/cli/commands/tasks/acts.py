@@ -294,7 +294,7 @@ def _retry(ctx: Context, arguments: argparse.Namespace) -> int:
 # --- What can be seen of anything that has an address: show, log
 
 _FOLLOW_SECONDS = 0.5
-ADDRESS = "a task, BATCH/PART, batch, flow or incident; of several of one name task:NAME, batch:NAME or flow:NAME"
+ADDRESS = "a task, BATCH/PART, batch, flow or incident; task:, batch: or flow:NAME where a name has several"
 
 
 def address_arguments(parser: Parser) -> None:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from handoff.surfaces.cli.command import Context, Parser
 
-_EPILOG = """Of handoff-fanout's home are taken in: live and blocked tasks, open batches with what their parts have said, measures
-(the calibration goes on), stops and config.json. What its tabs report later counts too, and a task that such a tab is at waits for
-that report. Each open batch gets two marks there, so that handoff-fanout opens no fan-in of its own; its other files are only read.
-In a home that both tools share, handoff's own files go to a folder 'relay' beside them. Saying it twice takes in what is new."""
+_EPILOG = """The import takes live and blocked tasks, open batches with their parts' reports, measures, stops and config.json. What its tabs
+report later counts too; a task of such a tab waits for that report. Each open batch gets two marks there, so that handoff-fanout
+opens no fan-in of its own; its other files are only read. In a home that both tools share, handoff's files go to a folder 'relay'.
+Run it again to take in what is new."""
 _SHOWN = {handoff_fanout.NEW: "good", handoff_fanout.KNOWN: "dim", handoff_fanout.REFUSED: "bad"}
 _KIND = {handoff_fanout.MEASURE: "measure of batch"}
 
