@@ -1,8 +1,10 @@
-"""What takes too much of the machine is ended and says why, and what goes on beside it goes on: processes, memory, output."""
+"""What takes too much of the machine is ended and says why, and what goes on beside it goes on; no room and damage are told truly."""
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -64,7 +66,7 @@ class Bounded:
         return str(self.cli("show", "demo", "--json").json["reason"])
 
 
-@pytest.fixture(params=[BUBBLEWRAP, LANDLOCK, NOTHING])
+@pytest.fixture(params=[BUBBLEWRAP, *(pytest.param(one, marks=pytest.mark.slow) for one in (LANDLOCK, NOTHING))])
 def held(request, monkeypatch):
     """Behind each layer that this machine has, and behind none."""
     if request.param != NOTHING and layer(dict(os.environ), wanted=request.param) != request.param:
@@ -145,3 +147,72 @@ def test_of_a_check_that_prints_300_mb_the_end_is_kept(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 60_000, "kilobytes that reading it took"
+
+
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size=2m small "$HANDOFF_HOME" && exec sh -c "$1" sh "$2" "$3" "$4"'
+BLOCKED = """
+handoff() { python=$1; shift; "$python" -m handoff.surfaces.cli.main "$@"; }
+handoff "$1" task add demo x && handoff "$1" task claim demo >&2 || exit 90
+cat /dev/zero > "$HANDOFF_HOME/filler" 2>/dev/null
+test $2 = 0 || truncate -s -${2}K "$HANDOFF_HOME/filler"
+handoff "$1" task block "$(head -c $3 /dev/zero | tr '\\0' x)" 2>"said"
+echo "exit $?"
+rm "$HANDOFF_HOME/filler"
+handoff "$1" show demo --json
+"""
+
+
+@pytest.mark.parametrize(("room", "length"), [(0, 20), (0, 90_000), (8, 20), (16, 90_000)])
+def test_a_report_on_a_full_disk_says_what_became_of_it(repo, room, length):
+    os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]
+    if subprocess.run([*inside, "true", "x"], capture_output=True, check=False).returncode:
+        absent("user namespaces")
+    words = [*inside, BLOCKED, sys.executable, str(room), str(length)]
+    done = subprocess.run(words, cwd=repo.path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    code, _, shown = done.stdout.partition("exit ")[2].partition("\n")
+    said, state = repo.read("said"), json.loads(shown)["state"]
+    assert code in ("0", "1")
+    assert "fault of its own" not in said
+    assert state in ("running", "blocked"), said
+    assert (state == "blocked") == (code == "0" or "is blocked" in said), (code, said)
+    assert state == "running" or "Nothing was changed" not in said
+
+
+DAMAGES = ("its head", "its list of tables", "its first half", "its last half", "a few bytes of each page", "its end")
+
+
+def damaged(path: str, damage: str, page: int) -> None:
+    size = os.path.getsize(path)
+    places = {
+        "its head": [(0, 100)],
+        "its list of tables": [(100, page - 100)],
+        "its first half": [(page, size // 2)],
+        "its last half": [(size // 2, size - size // 2)],
+        "a few bytes of each page": [(at + 8, 40) for at in range(page, size, page)],
+        "its end": [],
+    }
+    with open(path, "r+b") as file:
+        for start, count in places[damage]:
+            file.seek(start)
+            file.write(b"\xff" * count)
+        if not places[damage]:
+            file.truncate(size * 2 // 3)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_database_is_said_to_be_one_by_every_command_and_is_no_fault_of_ours(repo, cli, damage):
+    cli("task", "add", "demo", "x" * 20_000)
+    path = os.path.join(os.environ["HANDOFF_HOME"], "handoff.db")
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    page = raw.execute("PRAGMA page_size").fetchone()[0]
+    raw.close()
+    damaged(path, damage, page)
+    for words in (("task", "list"), ("show", "demo"), ("task", "add", "more", "y"), ("log",), ("status",), ("doctor",)):
+        said = cli(*words, code=None)
+        both = said.out + said.err
+        assert "fault of its own" not in both, (words, both)
+        assert said.code == 0 or "damaged" in both or "There is no task" in both, (words, said.code, both)
+    assert "damaged" in cli("work", "--agent", "scripted", "--until-done", code=1).err
