@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+from handoff.base.bounds import Bounds, Watch, end_family, set_rank
 from handoff.base.errors import Away, HandoffError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
@@ -184,18 +185,20 @@ def main(folder: str) -> int:
         os.chdir(order["cwd"])
         ends = [recording.pipe(os.path.join(folder, name)) for name in (EVENTS, ERRORS) if not here]
         streams = {} if here else {"out": ends[0], "err": ends[1]}
+        before = set_rank()
         pid = detach(order["argv"], environment=environment, here=here, **streams)
+        set_rank(before)
     except (HandoffError, OSError) as error:
-        _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False})
+        _tell(folder, {"code": CANNOT_START, "error": str(error), "stragglers": 0, "stopped": False, "over": ""})
         return 1
     _write(folder, PROCESS, {"pid": pid, "start": start_of(pid), "monitor": os.getpid()})
     recording.begin(ends, _streams({**from_environment().environment, **environment}, len(ends)))
-    code = _wait(pid, stopping, recording, here=here)
+    code, over = _wait(pid, stopping, recording, Bounds(**order.get("bounds", {})), here=here)
     if broker:
         _signal_group(broker, signal.SIGKILL)  # what it was still answering had nobody left to answer
     stragglers = clean_up(from_environment().get("HANDOFF_SESSION"))
     recording.finish()
-    _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping)})
+    _tell(folder, {"code": code, "error": "", "stragglers": stragglers, "stopped": bool(stopping), "over": over})
     return 0
 
 
@@ -228,14 +231,23 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def _wait(pid: int, stopping: list[int], recording: Recording, *, here: bool = False) -> int:
-    """Reap until the client itself is over. Told to stop, it is asked first and forced after a while."""
-    asked_at = 0.0
+def _wait(
+    pid: int, stopping: list[int], recording: Recording, bounds: Bounds, *, here: bool = False
+) -> tuple[int, str]:
+    """Reap until the client itself is over: its exit code, and why it was more than this machine allows.
+
+    Told to stop, it is asked first and forced after a while; what uses too much is not asked.
+    """
+    asked_at, over, watch = 0.0, "", Watch(os.getpid(), bounds)
     while True:
         found, status = _reap()
         if found == pid:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), over
         if found:
+            continue
+        if reason := watch.look():
+            over = over or reason
+            end_family(os.getpid(), group=0 if here else pid)  # in a terminal the group is ours too
             continue
         if stopping and not asked_at:
             asked_at = time.monotonic()

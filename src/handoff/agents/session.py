@@ -308,7 +308,7 @@ class AgentSession:
         told = folders.exit_of(self.folder)
         outcome = self._outcome(told)
         has_asked = self.adapter.name in CLIENTS and (self._spoke or self.seen.called_in)
-        is_cut = outcome.kind in _CUT or (outcome.kind == FAILED and bool(self.stopped))
+        is_cut = outcome.kind in _CUT or (outcome.kind == FAILED and bool(self.stopped or told.get("over")))
         self._cut = has_asked and is_cut and self.seen.result is None
         folders.put(
             self.folder,
@@ -339,6 +339,7 @@ class AgentSession:
         """The facts, and what the classifier makes of them."""
         asked = folders.text_of(self.folder, folders.STOP).strip()
         code, error = told.get("code"), str(told.get("error") or "")
+        stopped = self.stopped or str(told.get("over") or "")
         tail = error or folders.tail(self.folder, ERRORS, _TAIL) or folders.tail(self.folder, EVENTS, _TAIL // 4)
         able, shown = self.abilities, self.abilities.start_context or self.abilities.shows_answers
         return classify(
@@ -347,11 +348,11 @@ class AgentSession:
                 code=code if isinstance(code, int) else None,
                 result=self.seen.result,
                 trouble=self.seen.trouble,
-                tail=self.seen.said or tail if self.stopped else tail,
+                tail=self.seen.said or tail if stopped else tail,
                 wait_until=self.seen.wait_until,
                 at=min(self.clock.now(), folders.ended_at(self.folder) or self.clock.now()),
                 asked=asked if self.stopped or told.get("stopped") else "",
-                stopped=self.stopped,
+                stopped=stopped,
                 adopted=self._child is None,
                 terminated=bool(told.get("stopped")),
                 attended=self.rules.attended,

@@ -334,6 +334,12 @@ HOME_KEYS: dict[str, Key] = {
     "session_output": Key(
         "number", "megabytes that are kept of what a session prints; of more, the beginning and the end", 64
     ),
+    "session_memory": Key(
+        "text",
+        "memory that the programs of a session, or of a check, may use together: a share of the machine's (90%) or an amount (16G, 500M)",
+        "90%",
+    ),
+    "session_processes": Key("number", "processes that a session, or a check, may run at once", 2000),
     "session_minutes": Key("number", "minutes a session may take unless its task says otherwise", 240),
     "reading_list": Key(
         "list",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import selectors
 import shlex
-import time
 from glob import iglob
 
-from handoff.base.process import TIMED_OUT, Child, Completed, end_group, find, spawn, wait_for_end
+from handoff.base.bounds import Bounds
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import sealed
-from handoff.checks.commands import TAIL_LINES
+from handoff.checks.commands import TAIL_LINES, run_limited
 from handoff.checks.frameworks import BY_NAME, BY_READER
 from handoff.checks.node_scripts import seals
 from handoff.checks.results import TOO_BIG, Broken, Case, Report, RunOutput, Unreadable
@@ -45,6 +44,8 @@ class RunFolders(Record):
     is_test: Callable[[str], bool]
     wrap: Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None = None
     owned: tuple[str, ...] = ()
+    bounds: Bounds = Bounds()
+    """The memory and processes a run may use."""
 
 
 def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
@@ -106,7 +107,13 @@ def run_as_person(
         *argv,
     ]  # which makes it the terminal of all below
     done = run_limited(
-        begun, environment=outside, cwd=folder, timeout=timeout, most=MOST_BYTES, terminal=True
+        begun,
+        environment=outside,
+        cwd=folder,
+        timeout=timeout,
+        most=MOST_BYTES,
+        terminal=True,
+        bounds=folders.bounds,
     ).completed
     return done.code, _COLOURS.sub("", done.out.decode("utf-8", "replace")).replace("\r", "")
 
@@ -159,7 +166,14 @@ def _run(
     began, limit = clock.monotonic(), suite.timeout or folders.timeout
     channel = sealed.CHANNEL if job else ""
     ran = run_limited(
-        words, environment=environment, cwd=folder, timeout=limit, most=MOST_BYTES, stdin=job, channel=channel
+        words,
+        environment=environment,
+        cwd=folder,
+        timeout=limit,
+        most=MOST_BYTES,
+        stdin=job,
+        channel=channel,
+        bounds=folders.bounds,
     )
     done = ran.completed
     output = done.out.decode("utf-8", "replace")
@@ -169,6 +183,8 @@ def _run(
     )
     if ran.too_much:
         report = _too_big(report, f"it said more than {MOST_BYTES >> 20} MiB")
+    elif ran.over:
+        report = report._replace(trouble=ran.over)
     elif done.timed_out:
         report = report._replace(trouble=f"no answer within {limit:.0f} s")
     return report, output, ran.said
@@ -358,109 +374,3 @@ def _dependencies(folder: str) -> set[str]:
             wanted += text_of(os.path.join(folder, name)).splitlines()
     found = (re.match(r"\s*([A-Za-z0-9][\w.-]*)", item) for item in wanted)
     return {match[1].lower().replace("-", "_") for match in found if match}
-
-
-_TICK = 0.1
-_CHUNK = 65536
-
-
-class Limited(Record):
-    """How a program ended that was read within limits; `said` is what it wrote into a channel of its own."""
-
-    completed: Completed
-    said: bytes = b""
-    too_much: bool = False
-
-
-def run_limited(
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    most: int,
-    timeout: float,
-    cwd: str | None = None,
-    stdin: bytes = b"",
-    channel: str = "",
-    terminal: bool = False,
-) -> Limited:
-    """Run a program, both streams in one, and stop it when time is up or when it says more than `most` bytes.
-
-    It is over when the program itself is, whatever it left running: that is ended with it. Where `channel` stands among the
-    words or as a variable, the number of a pipe is put there that only the program holds; what it writes into it comes back apart.
-    """
-    source, sink = os.pipe()
-    try:
-        words = [str(sink) if channel and word == channel else word for word in argv]
-        named = {key: str(sink) if channel and value == channel else value for key, value in environment.items()}
-        keep = (sink,) if channel else ()
-        child = spawn(words, environment=named, cwd=cwd, talk=not terminal, terminal=terminal, keep=keep)
-    except BaseException:
-        os.close(source)
-        raise
-    finally:
-        os.close(sink)
-    try:
-        return _Listener(child, source, stdin, most).listen(timeout)
-    finally:
-        end_group(child.pid)
-        wait_for_end(child.pid, _TICK, sleep=time.sleep)
-        child.ended()
-        child.talk.close()
-        child.heard.close()
-        os.close(source)
-
-
-class _Listener:
-    """Reads what a program says and hands it what it wants to read."""
-
-    def __init__(self, child: Child, source: int, stdin: bytes, most: int) -> None:
-        self._child, self._source, self._most, self._size = child, source, most, 0
-        self._out, self._in = child.heard.fileno(), child.talk.fileno()
-        self._given = memoryview(stdin)
-        self._heard: dict[int, list[bytes]] = {self._out: [], source: []}
-
-    def listen(self, timeout: float) -> Limited:
-        until, late, over = time.monotonic() + timeout, False, False
-        with selectors.DefaultSelector() as streams:
-            for fd in (self._out, self._source, self._in):
-                os.set_blocking(fd, False)
-                streams.register(fd, selectors.EVENT_WRITE if fd == self._in else selectors.EVENT_READ)
-            while self._size <= self._most and not over:
-                over = self._child.ended() is not None  # then once more, for what is still in the pipes
-                left = until - time.monotonic()
-                if left <= 0 and not over:
-                    late = True
-                    break
-                for key, _ in streams.select(0 if over else min(_TICK, left)):
-                    if not (self._give() if key.fd == self._in else self._drain(key.fd)):
-                        streams.unregister(key.fd)
-                        if key.fd == self._in:
-                            self._child.talk.close()
-        code = self._child.ended()
-        completed = Completed(TIMED_OUT if code is None else code, b"".join(self._heard[self._out]), b"", late)
-        return Limited(completed, b"".join(self._heard[self._source]), self._size > self._most)
-
-    def _give(self) -> bool:
-        """Hand over what the pipe takes now; whether there is more. A program that does not want it gets no more."""
-        try:
-            self._given = self._given[os.write(self._in, self._given) :]
-        except BlockingIOError:
-            return True
-        except BrokenPipeError:
-            self._given = self._given[:0]
-        return bool(self._given)
-
-    def _drain(self, fd: int) -> bool:
-        """All there is in a pipe now, but not much more than the limit; whether more can come."""
-        while self._size <= self._most:
-            try:
-                chunk = os.read(fd, _CHUNK)
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False  # a terminal that nobody has open any more
-            if not chunk:
-                return False
-            self._heard[fd].append(chunk)
-            self._size += len(chunk)
-        return False

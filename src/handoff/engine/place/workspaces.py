@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.bounds import bounds_of
 from handoff.base.errors import ConfigError, HandoffError, Refused, UserError
 from handoff.base.files import remove, remove_tree
 from handoff.base.ids import check_id, on_one_line
@@ -224,10 +225,17 @@ def _dirty_base(app: App, snapshot_store: SnapshotStore, now: Snapshot, name: st
 
 def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str:
     """Run the person's command in a new workspace, behind the sandbox: what it reads there (`npm ci`, `make setup`) sessions may have written."""
-    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=home_config(app).texts("session_caches"))
+    config = home_config(app)
+    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=config.texts("session_caches"))
     environment = {**check_environment(app.settings.environment), **workspace.environment()}
     done = run_check(
-        command, folder=workspace.tree, environment=environment, timeout=timeout, clock=app.clock, wrap=sandbox.wrap
+        command,
+        folder=workspace.tree,
+        environment=environment,
+        timeout=timeout,
+        clock=app.clock,
+        wrap=sandbox.wrap,
+        bounds=bounds_of(config),
     )
     if not done.green:
         raise UserError(

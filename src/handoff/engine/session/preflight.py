@@ -69,13 +69,15 @@ def _look_for_program(app: App, task: Task, folder: str) -> None:
     environment = app.settings.environment
     asked = ["/bin/sh", "-c", 'command -v -- "$1"', "handoff", word]
     if run(asked, environment=environment, cwd=folder, timeout=_SECONDS).code:
-        missing = Verdict(task.check_command, NOT_STARTED[-1], 0.0, f"sh: 1: {word}: not found")
+        tail = f"sh: 1: {word}: not found"
+        missing = Verdict(command=task.check_command, code=NOT_STARTED[-1], seconds=0.0, tail=tail)
         faults.refuse_unready(app, task, missing, folder=folder)
     elif word.startswith("python") and "/" not in word and len(rest) > 1 and rest[0] == "-m":
         # Found, not imported, and asked elsewhere: nothing of the folder runs here.
         done = run([word, "-c", _HAS_MODULE, folder, rest[1]], environment=environment, cwd="/", timeout=_SECONDS)
         if done.code == _NO_MODULE:
-            missing = Verdict(task.check_command, 1, 0.0, f"{word}: No module named {rest[1]}")
+            tail = f"{word}: No module named {rest[1]}"
+            missing = Verdict(command=task.check_command, code=1, seconds=0.0, tail=tail)
             faults.refuse_unready(app, task, missing, folder=folder)
 
 

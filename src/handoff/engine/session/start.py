@@ -13,6 +13,7 @@ from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
 from handoff.agents.records import places
 from handoff.agents.session import AgentSession, SupervisionRules, supervise
+from handoff.base.bounds import bounds_of
 from handoff.base.clock import boot_id, stamp
 from handoff.base.errors import Away, Conflict, HandoffError, Refused, UserError
 from handoff.base.ids import new_id
@@ -253,6 +254,7 @@ def _begin(
                 **command.order,
                 "terminal": request.terminal,
                 "most": int(config.number("session_output") * (1 << 20)),
+                "bounds": bounds_of(config)._asdict(),
             }
         ),
     }

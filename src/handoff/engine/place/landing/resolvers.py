@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import of_program
 from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.bounds import bounds_of
 from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, read_bytes, remove_tree
 from handoff.base.markdown import quoted
 from handoff.base.process import find
 from handoff.checks.commands import NOT_STARTED, Verdict, check_environment, run_check
+from handoff.engine.app.home import home_config
 from handoff.engine.place.landing.members import target_of
 from handoff.engine.place.proof.sandboxes import sandbox_of_workspace, with_dependencies
 from handoff.git.landing.conflicts import key_of, memory_way, remember
@@ -92,7 +94,16 @@ def _run_driver(app: App, snapshot_store: SnapshotStore, driver: MergeDriver, si
         )
         environment = check_environment(app.settings.environment)
         wrap = sandbox_of_workspace(app, workspace=workspace, network=False).wrap
-        done = run_check(command, folder=tree, environment=environment, timeout=_SECONDS, clock=app.clock, wrap=wrap)
+        bounds = bounds_of(home_config(app))
+        done = run_check(
+            command,
+            folder=tree,
+            environment=environment,
+            timeout=_SECONDS,
+            clock=app.clock,
+            wrap=wrap,
+            bounds=bounds,
+        )
         path = os.path.join(tree, names["ours"])
         if not done.green or os.path.islink(path):
             return None
@@ -128,7 +139,13 @@ class _Desk(NamedTuple):
         """Run it in a folder of the tree; a sandbox begins at its top, whatever folder it is started in."""
         words = f"cd {quoted(f'./{folder}')} && {{ {command}\n}}" if folder else command
         return run_check(
-            words, folder=self.tree, environment=self.environment, timeout=seconds, clock=self.app.clock, wrap=self.wrap
+            words,
+            folder=self.tree,
+            environment=self.environment,
+            timeout=seconds,
+            clock=self.app.clock,
+            wrap=self.wrap,
+            bounds=bounds_of(home_config(self.app)),
         )
 
     def read(self, path: str) -> bytes:
@@ -254,6 +271,8 @@ def _made(app: App, snapshot_store: SnapshotStore, path: str, tool: LockTool, tr
 
 
 def _said(done: Verdict) -> str:
+    if done.over:
+        return done.over
     if done.timed_out:
         return f"it took more than {_LOCK_SECONDS:.0f} seconds"
     if done.code in NOT_STARTED:
@@ -347,7 +366,16 @@ def check_commit(
         top = snapshot_store.place.source.top
         wrap = with_dependencies(app, workspace=workspace, checkout=top).sandbox.wrap if sandboxed else None
         environment = {**check_environment(app.settings.environment), **workspace.environment()}
-        return run_check(command, folder=tree, environment=environment, timeout=timeout, clock=app.clock, wrap=wrap)
+        bounds = bounds_of(home_config(app))
+        return run_check(
+            command,
+            folder=tree,
+            environment=environment,
+            timeout=timeout,
+            clock=app.clock,
+            wrap=wrap,
+            bounds=bounds,
+        )
     finally:
         way.discard(snapshot_store.place, snapshot_store.store, workspace)
         with suppress(OSError):

@@ -290,6 +290,7 @@ def run_command(
     refuse: Callable[[str], None] | None = None,
 ) -> Verdict:
     """A check in a folder, for as long as the settings of `checkout` allow; `refuse` may say no to the sandbox there is."""
+    from handoff.base.bounds import bounds_of
     from handoff.checks.commands import check_environment, run_check
 
     # What a check compiles is nobody's work, and few young projects ignore it.
@@ -312,6 +313,7 @@ def run_command(
         "timeout": project_config(checkout).number("check_timeout"),
         "clock": app.clock,
         "wrap": wrap,
+        "bounds": bounds_of(home_config(app)),
     }
     if clone is None or not clone.lent:
         return run_check(command, **how)
@@ -349,11 +351,17 @@ def take_baseline(
         if stamps and state.dirty:
             found["stamps"] = already_changed(app, workspace, state.head)
     if tests:
+        from handoff.base.bounds import bounds_of
         from handoff.checks.commands import run_check
 
         app.tell(f"Running the tests for the baseline: {tests}", 0, 0)
         verdict = run_check(
-            tests, folder=workspace, environment=app.settings.environment, timeout=timeout, clock=app.clock
+            tests,
+            folder=workspace,
+            environment=app.settings.environment,
+            timeout=timeout,
+            clock=app.clock,
+            bounds=bounds_of(home_config(app)),
         )
         word = verdict.word
         if not verdict.green:

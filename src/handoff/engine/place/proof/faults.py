@@ -83,7 +83,13 @@ def refuse_unready_flow(app: App, flow: Flow, reports: Iterable[Report]) -> None
     """The same for what a flow runs on the exact tree of a phase."""
     for report in reports:
         if report.trouble:
-            verdict = Verdict(report.command, report.code, report.seconds, report.tail, report.timed_out)
+            verdict = Verdict(
+                command=report.command,
+                code=report.code,
+                seconds=report.seconds,
+                tail=report.tail,
+                timed_out=report.timed_out,
+            )
             _refuse(app, verdict, owns=(), folder=flow.workspace, checkout=flow.repository, what=f"retry {flow.id}")
 
 
@@ -100,7 +106,7 @@ def _refuse(app: App, verdict: Verdict, *, owns: tuple[str, ...], folder: str, c
 
 def missing_for(verdict: Verdict, *, owns: tuple[str, ...], folder: str) -> str | None:
     """What a check needs and has not, empty where nobody says; None when it ran, or when its task is to make that."""
-    if verdict.green or verdict.timed_out:
+    if verdict.green or verdict.timed_out or verdict.over:
         return None
     module = _MODULE.search(verdict.tail)
     if module is not None and module["name"] in _RUNNERS:

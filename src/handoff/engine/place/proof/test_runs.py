@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from handoff.agents.sandbox.policy import inside_environment
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, NOTHING, Wrapped
+from handoff.base.bounds import bounds_of
 from handoff.base.errors import UserError
 from handoff.base.marked import carrying, end
 from handoff.base.process import find
@@ -21,6 +22,7 @@ from handoff.checks.frameworks import STARTERS, find_suites, need_suites, read_p
 from handoff.checks.run import RunFolders, run_suite
 from handoff.checks.sealed import random_word
 from handoff.checks.support import files_below, owned_names
+from handoff.engine.app.home import home_config
 from handoff.engine.place.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
 from handoff.git.ownership.ownership import Ownership
@@ -100,6 +102,7 @@ def verdict(
             timeout=seconds,
             is_test=lambda _path: False,
             wrap=wrap,
+            bounds=bounds_of(home_config(app)),
         )
         owned = {} if not before else Changed(repository, app.settings.environment).listing(before)
         reports = []
@@ -155,6 +158,7 @@ def elsewhere(
             timeout=project_config(lender).number("check_timeout"),
             is_test=lambda _path: False,
             wrap=None if sandbox.layer == NOTHING else sandbox._replace(policy=policy).wrap,
+            bounds=bounds_of(home_config(app)),
         )
         yield folders, _of_a_person(inside_environment(given, policy.variables), inside)
 
