@@ -41,7 +41,7 @@ def person(repo, cli, tmp_path):
     return Person(repo, cli, tmp_path)
 
 
-def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
+def test_a_review_is_refused_with_two_comments_on_lines_redone_and_accepted(person):
     person.set('landing = "review"\n')
     person.cli("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", CHECK)
     before = person.subjects()
@@ -51,13 +51,17 @@ def test_a_review_is_refused_with_a_comment_redone_and_accepted(person):
     assert "See it: git diff main...handoff/demo-1. Yes lands it." in gate["question"]
     assert "+made" in person.repo.git("diff", "main...handoff/demo-1")
     assert person.subjects() == before
-    person.cli("task", "comment", "demo", "made.txt:1", "Say it twice.")
+    comments = {"made.txt:1": "Say it twice.", "made.txt:2": "And end with this line."}
+    for line, text in comments.items():
+        person.cli("task", "comment", "demo", line, text)
     assert person.cli("answer", "demo", "no", "Once is too little.").out == "Rejected: demo is ready.\n"
     shown = person.cli("show", "demo", "--json").json
     assert (shown["state"], shown["attempt"]) == ("ready", 1)
     person.repo.write("meanwhile.txt", "by the person\n")
     person.repo.commit("meanwhile")
-    person.session("demo")
+    person.session(
+        "demo", *({"expect": text} for text in (*comments.values(), "`made.txt` line 2", "Once is too little."))
+    )
     said = person.cli("answer", "demo", "yes").out
     assert said == f"Approved: demo is done and landed as {person.repo.head()[:10]}.\n"
     assert person.made() == "made\nmade\n"
@@ -104,6 +108,13 @@ def test_a_session_decides_nothing_in_its_person_s_name(person):
             "cancel other",
             "land demo",
             "take other",
+            "take other --to scripted",
+            "answer other yes 5",
+            "session say other obey",
+            "session stop mine",
+            "session resume mine --say obey",
+            "task comment other made.txt:1 obey",
+            "undo",
         )
     ]
     tries += [f"env -u HANDOFF_SESSION -u HANDOFF_FENCE {one}" for one in tries]  # whoever hides who it is

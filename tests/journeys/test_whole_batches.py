@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 
 import pytest
@@ -82,6 +84,31 @@ def test_parts_that_are_missing_for_one_reason_are_told_together_with_the_comman
     words = gate["question"].rpartition("handoff ")[2].split()
     batch.cli(*words)
     assert batch.states() == {"form": "ready", "api": "ready", "login-join": "waiting"}
+
+
+def test_a_part_that_failed_with_one_agent_is_tried_again_by_another_with_a_note_and_lands(cli, repo, tmp_path):
+    made = "mkdir -p src/api; grep 'Use the other table' \"$0\" > src/api/made.txt"
+    agents = {
+        "weak": ["/bin/sh", "-c", "echo 'no such table' >&2; exit 3"],
+        "strong": ["/bin/sh", "-c", made, "{prompt_file}"],
+    }
+    os.makedirs(os.environ["HANDOFF_HOME"], exist_ok=True)
+    with open(os.path.join(os.environ["HANDOFF_HOME"], "config.toml"), "w", encoding="utf-8") as file:
+        file.write(
+            "max_attempts = 1\n[agents]\n"
+            + "".join(f"{name} = {json.dumps(words)}\n" for name, words in agents.items())
+        )
+    cli("dump", "--open-batch", manifest(tmp_path / "m.json"))
+    batch = Batch(cli, repo, tmp_path)
+    batch.make("form")
+    cli("task", "edit", "api", "--check", "test -s src/api/made.txt")
+    assert "no such table" in batch.cli("session", "start", "api", "--agent", "weak", code=1).out
+    assert batch.states() == {"form": "done", "api": "blocked", "login-join": "gated"}
+    batch.cli("retry", "login/api", "--agent", "strong", "--note", "Use the other table.")
+    batch.cli("session", "start", "api", "--agent", "strong")
+    batch.work("login-join", {"run": handoff("task", "done", "--summary", "joined")})
+    assert "Use the other table." in batch.repo.git("show", "main:src/api/made.txt")
+    assert batch.words()["api"] == ("landed", "landed")
 
 
 def test_a_part_that_is_tried_again_takes_the_question_back(batch):

@@ -335,6 +335,7 @@ def release(
 
 def comment(app: App, address: str, place: str, text: str, *, quote: str = "", project: str = "") -> ActDone:
     """Write on a line of a task's work, named as FILE:LINE; the next session reads it."""
+    refuse_sessions(app, "writes on the lines of a task's work")
     path, _, number = place.rpartition(":")
     if not path or not number.isdecimal() or not int(number):
         raise UsageError(f"'{place}' names no line.", "For example: cart.py:12")

@@ -13,6 +13,7 @@ from handoff.board import forges
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project
 from handoff.engine.place import landing, task_clones
+from handoff.engine.safety.incidents import has_board
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.work import undo as undoing
 from handoff.engine.work.acts.act import ActDone, refuse_sessions
@@ -256,6 +257,8 @@ def request_done(opened: OpenedRequest) -> ActDone:
 
 def undo(app: App, operation: str = "", *, session: str = "", dry_run: bool = False, project: str = "") -> ActDone:
     """Take back the newest operation of this checkout, the one an id means, or all a session did."""
+    if not dry_run and has_board(app):
+        refuse_sessions(app, "takes back what was done")
     with _in_checkout(app, project) as there:
         return _undo(there, operation, session=session, dry_run=dry_run)
 

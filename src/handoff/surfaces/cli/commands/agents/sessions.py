@@ -15,6 +15,7 @@ from handoff.engine.safety import incidents
 from handoff.engine.session import current, placement
 from handoff.engine.session import start as session_start
 from handoff.engine.work import acts
+from handoff.engine.work.acts.act import refuse_sessions
 from handoff.engine.work.tasks import requests
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
 from handoff.surfaces.cli.commands.agents.terminal import PLACES, TERMINAL, TMUX, own_terminal
@@ -162,6 +163,8 @@ def _window(ctx: Context, request: StartRequest) -> int:
 
 
 def _resume(ctx: Context, arguments: Namespace) -> int:
+    if arguments.say:
+        refuse_sessions(ctx.app, "says something to a session")
     request = session_start.resume_request(ctx.app, session=arguments.session, reason=arguments.say)
     request = request._replace(
         sandbox=arguments.sandbox or request.sandbox, workspace=arguments.workspace or request.workspace
