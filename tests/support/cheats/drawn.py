@@ -12,7 +12,7 @@ from cheats.data import CAUGHT, MISSED, Change
 from cheats.ground import FlowTrack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PYTEST, UNITTEST, NODE = "pytest", "unittest", "node"
 _LETTERS = "bcdfghklmnprstvz"
@@ -286,12 +286,14 @@ def _case(number: str, kind: str, language: str, made: list[Function], chance: r
     return Drawn(label, language, (("red", red), ("green", green)), kind == "new-honest")
 
 
-def play(folder: str, seed: int, number: int) -> Iterator[Verdict]:
-    """Each case on its project, judged as a flow is."""
+def play(folder: str, seed: int, number: int, names: Sequence[str] = ()) -> Iterator[Verdict]:
+    """Each case on its project, judged as a flow is; with names those that hold one of them."""
     made, drawn = cases(seed, number)
     tracks: dict[str, tuple[FlowTrack, object]] = {}
     for case in drawn:
         if case.language == NODE and shutil.which("node") is None:
+            continue
+        if names and not any(name in case.id for name in names):
             continue
         if case.language not in tracks:
             track = FlowTrack(

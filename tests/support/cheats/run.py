@@ -58,10 +58,10 @@ def run_controls(folder: str, names: list[str]) -> list[Alarm]:
     return found
 
 
-def run_drawn(folder: str, seed: int, number: int) -> list[drawn.Verdict]:
+def run_drawn(folder: str, seed: int, number: int, names: list[str]) -> list[drawn.Verdict]:
     """What the judge said of cases nobody wrote."""
     found = []
-    for one in drawn.play(folder, seed, number):
+    for one in drawn.play(folder, seed, number, names):
         right = (one.state == CAUGHT) != one.honest
         print(
             f"{'honest' if one.honest else 'cheat':7}{one.id:60} {'' if right else 'DIFFERS '}{one.words[:160]}",
@@ -87,7 +87,7 @@ def _told(alarms: list[Alarm]) -> list[Alarm]:
 def main() -> int:
     """0 when everything is as the data say; else what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="cheats, classes or packages; all unless named")
+    parser.add_argument("names", nargs="*", help="cheats, classes, packages, or words of drawn cases; all unless named")
     parser.add_argument("--only", choices=("cheats", "controls", "drawn"), default="")
     parser.add_argument("--seed", type=int, default=0, help="draw the cases of this seed once more")
     parser.add_argument("--number", type=int, default=60, help="how many cases are drawn")
@@ -97,7 +97,11 @@ def main() -> int:
         use_this_python()
         outcomes = run_cheats(home, chosen.names) if wanted in ("", "cheats") else {}
         alarms = run_controls(home, chosen.names) if wanted in ("", "controls") else []
-        made = run_drawn(home, seed, chosen.number) if wanted == "drawn" or not (wanted or chosen.names) else []
+        made = (
+            run_drawn(home, seed, chosen.number, chosen.names)
+            if wanted == "drawn" or not (wanted or chosen.names)
+            else []
+        )
     wrong = page.differences(outcomes, expected()) + page.false_alarms(alarms)
     wrong += [f"{one.id} is honest and was refused: {one.words}" for one in made if one.honest and one.state == CAUGHT]
     if made:

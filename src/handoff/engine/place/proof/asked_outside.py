@@ -45,9 +45,14 @@ class AlteredRuns(Record):
                 return self._silent(left, "the altered code does not run", tried)
             left -= ids
             if not left:
-                return [], f"{self.suite.name}: {len(names)} of {len(names)} new tests mind, {tried} runs"
+                break
         if not altered.texts:
             return self._silent(left, "nothing that changed can be altered", tried)
+        left -= self._signs(changes, texts, left) if left else set()
+        loose = self._beside(changes, texts, [name for name in names if name not in left])
+        left |= loose
+        if not left:
+            return [], f"{self.suite.name}: {len(names)} of {len(names)} new tests mind, {tried} runs"
         entered = self._minding(self.made(self.tree, altered.texts), sorted(left)) or set()
         found = [named_finding(ANSWER_NOT_ASKED, _ASKED_NOT, sorted(left & entered))] if left & entered else []
         rest = sorted(left - entered)
@@ -59,6 +64,28 @@ class AlteredRuns(Record):
                 *self._silent(rest, "it may be about what cannot be altered", tried)[0],
             ], f"{self.suite.name}: {tried + 1} runs"
         return found, f"{self.suite.name}: {len(names) - len(left)} of {len(names)} new tests mind, {tried + 1} runs"
+
+    def _signs(self, changes: Sequence[FileChange], texts: dict[str, str], left: set[str]) -> set[str]:
+        """Tests that mind the sign of a number and nothing else of it: an order is asked for so."""
+        found = []
+        for how in (altered_sources.SIGN, altered_sources.OTHER_SIGN):
+            tree = altered_sources.alter(changes, texts, how)
+            found.append(self._minding(self.made(self.tree, tree.texts), sorted(left)) if tree.texts else None)
+        return found[1] - found[0] if found[0] is not None and found[1] is not None else set()
+
+    def _beside(self, changes: Sequence[FileChange], texts: dict[str, str], names: Sequence[str]) -> set[str]:
+        """Tests that take a value they write beside the answer as well as the answer."""
+        paths = dict.fromkeys(name.partition("::")[0].partition(":")[2] for name in names)
+        groups = altered_sources.written_beside(self.read(self.tree, path) or "" for path in paths)
+        code = [one for one in changes if altered_sources.SCRIPT.search(one.path)] if groups else []
+        ids: list[set[str] | None] = []
+        for how in (altered_sources.BESIDE_BROKEN, altered_sources.BESIDE):
+            tree = altered_sources.alter(code, texts, how, groups)
+            if not tree.texts or ids == [set()]:
+                return set()
+            ids.append(self._minding(self.made(self.tree, tree.texts), names))
+        reached, minded = ids
+        return reached - minded if reached is not None and minded is not None else set()
 
     def same(self, mixed: str, touched: Sequence[FileChange], known: Sequence[str]) -> tuple[list[Finding], str]:
         """Whether changed tests mind what they minded before, beside the same altered code."""

@@ -132,6 +132,7 @@ def ask_tests(
             dict.fromkeys(path for _, path, _ in tests)
         )  # a name that is not collected would end the run
         job = questions.job_for(built, tests, told, name)
+        job["beside"] = {path: one.beside for path, one in pooled.items()}
         command = suite.command if suite.command == UNITTEST else f"{suite.command} {files}"
         line = suite._replace(command=command, timeout=2 * job["seconds"], inside=job)
         return questions.opinions(probe.run(tree, [line]))
