@@ -219,7 +219,7 @@ def test_of_scripts_altered_sources_tell_what_a_new_and_a_changed_test_mind(repo
             "green", made.add("calc.js", "export const mul = (a, b) => a * b;\n"), new=red.new, stay=True
         )
         assert codes(judged) == code, judged.findings
-        assert "runs" in judged.asked[0]
+        assert " of 4 alterations asked, seed " in judged.asked[0]
         made.tree, made.known = base, known
         made.write({"test/mul.test.js": None})
 

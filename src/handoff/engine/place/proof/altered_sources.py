@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from string import Template
 
@@ -11,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.sealed import random_word
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterable, Sequence
 
     from handoff.checks.findings import FileChange
@@ -46,13 +46,15 @@ class Altered(Record):
     whole: bool
 
 
-def ways(named: Sequence[str]) -> list[str]:
+def ways(named: Sequence[str], chance: random.Random) -> list[str]:
     """How answers are altered, in an order drawn anew: both sides, values that tests name, then further off."""
-    near = random.SystemRandom().sample([UP, DOWN], 2)
+    near = chance.sample([UP, DOWN], 2)
     return [near[0], *([NAMED] if named else []), near[1], MORE, LESS]
 
 
-def alter(changes: Iterable[FileChange], read: dict[str, str], how: str, named: Sequence[str] = ()) -> Altered:
+def alter(
+    changes: Iterable[FileChange], read: dict[str, str], how: str, chance: random.Random, named: Sequence[str] = ()
+) -> Altered:
     """The product's files among the changes with altered answers of what changed in them; `read` are their texts now."""
     texts: dict[str, str] = {}
     whole = True
@@ -61,7 +63,7 @@ def alter(changes: Iterable[FileChange], read: dict[str, str], how: str, named: 
         if after is None or _SAYS_NOTHING.search(change.path):
             continue
         make = _script if SCRIPT.search(change.path) else _go if GO.search(change.path) else None
-        text, complete = make(change.before or "", after, how, named) if make is not None else ("", False)
+        text, complete = make(change.before or "", after, how, named, chance) if make is not None else ("", False)
         whole = whole and complete
         if text:
             texts[change.path] = text
@@ -162,7 +164,7 @@ const $wrap = (made) => {
 """)
 
 
-def _script(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, bool]:
+def _script(before: str, after: str, how: str, named: Sequence[str], chance: random.Random) -> tuple[str, bool]:
     old = set(_chunks(before))
     changed = [one for one in _chunks(after) if one not in old]
     exported = {name.split(" as ")[0].strip() for listed in _LIST.findall(after) for name in listed.split(",")}
@@ -190,7 +192,7 @@ def _script(before: str, after: str, how: str, named: Sequence[str]) -> tuple[st
         less=str(how == LESS).lower(),
         sign={SIGN: "1", OTHER_SIGN: "-1"}.get(how, "0"),
         step="1" if how != DOWN else "-1",
-        seed=str(random.SystemRandom().randrange(10**6)),
+        seed=str(chance.randrange(10**6)),
         named=f"[{given if how == NAMED else ''}]",
     )
     text = after
@@ -228,13 +230,13 @@ _GO_SIGNS = {
 }
 
 
-def _go(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, bool]:
+def _go(before: str, after: str, how: str, named: Sequence[str], chance: random.Random) -> tuple[str, bool]:
     """Functions with one answer of a plain kind get another name, and one of their old name alters what they answer."""
     old = set(_chunks(before))
     text, more, complete = after, "", True
     for chunk in (one for one in _chunks(after) if one not in old):
         found = _GO_FUNCTION.match(chunk)
-        said = _go_answer(found["kind"], how, named) if found is not None else ""
+        said = _go_answer(found["kind"], how, named, chance) if found is not None else ""
         if found is None or not said or "..." in found["given"] or found["name"] in ("main", "init"):
             complete = complete and chunk.startswith(("import", "package", "//"))
             continue
@@ -247,7 +249,7 @@ def _go(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, b
     return (text + more if more else ""), complete
 
 
-def _go_answer(kind: str, how: str, named: Sequence[str]) -> str:
+def _go_answer(kind: str, how: str, named: Sequence[str], chance: random.Random) -> str:
     """What stands in the place of an answer of this kind; nothing where it has no other."""
     if how == BROKEN:
         return 'panic("altered")'
@@ -263,6 +265,4 @@ def _go_answer(kind: str, how: str, named: Sequence[str]) -> str:
         else []
     )
     fitting = [one for one in fitting if kind != "int" or "." not in one]
-    return (
-        f"return {random.SystemRandom().choice(fitting) if how == NAMED and fitting else answers.get(how, answers[UP])}"
-    )
+    return f"return {chance.choice(fitting) if how == NAMED and fitting else answers.get(how, answers[UP])}"

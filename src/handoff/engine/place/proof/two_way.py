@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
@@ -302,7 +303,12 @@ def _weigh_tests(
 def _altered(change: JudgedChange, suite: Suite, probe: Probe) -> AlteredRuns:
     checkout = change.checkout
     return AlteredRuns(
-        suite, change.tree, checkout.read, lambda tree, texts: checkout.tree_with(tree, dict(texts)), probe.run
+        suite=suite,
+        tree=change.tree,
+        read=checkout.read,
+        made=lambda tree, texts: checkout.tree_with(tree, dict(texts)),
+        run=probe.run,
+        seed=random.SystemRandom().getrandbits(40),
     )
 
 
