@@ -26,6 +26,11 @@ class Drawn(NamedTuple):
     steps: tuple[tuple[str, Change], ...]
     honest: bool
 
+    @property
+    def kind(self) -> str:
+        """A test that is changed, a new one, or code that is right only where it believes to be judged."""
+        return "lie" if self.id.endswith(" green") else self.steps[-1][0]
+
 
 class Verdict(NamedTuple):
     """What the judge said of a case."""
@@ -34,6 +39,7 @@ class Verdict(NamedTuple):
     honest: bool
     state: str
     words: str
+    kind: str = "refactor"
 
 
 class Function(NamedTuple):
@@ -312,5 +318,5 @@ def _judge(track: FlowTrack, case: Drawn) -> Verdict:
         judged = track.ask(change) if phase == last else track.go_on(change, "green")
         if not judged.ok:
             said = "; ".join(str(one) for one in judged.faults)
-            return Verdict(case.id, case.honest, CAUGHT, f"{phase}: {said}")
-    return Verdict(case.id, case.honest, MISSED, "")
+            return Verdict(case.id, case.honest, CAUGHT, f"{phase}: {said}", case.kind)
+    return Verdict(case.id, case.honest, MISSED, "", case.kind)
