@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from cheats import drawn, page
-from cheats.controls import doctests, refactors, try_refactors
+from cheats.controls import Alarm, doctests, refactors, try_refactors
 from cheats.data import CAUGHT, CLASSES, cheats, expected
 from cheats.ground import Arena
 from source import ROOT, read
@@ -39,7 +39,7 @@ def test_the_list_of_what_is_not_refused_names_cheats_and_says_why():
 
 def test_the_page_shows_what_is_expected_of_the_judge():
     states = {one.id: expected().get(one.id, (CAUGHT, ""))[0] for one in cheats()}
-    shown = page.table(states, None).removesuffix(page.END)
+    shown = page.table(states).removesuffix(page.END)
     assert shown in read("docs/trust.md"), "run `make cheats`: docs/trust.md shows another table than the data"
 
 
@@ -101,6 +101,22 @@ def test_figures_say_how_sure_they_are():
     low, high = page.wilson(18, 20)
     assert (round(low, 2), round(high, 2)) == (0.70, 0.97)
     assert page.wilson(0, 0) == (0.0, 1.0)
-    made = [drawn.Verdict("a", False, CAUGHT, ""), drawn.Verdict("b", True, "missed", "")]
-    assert "of 1 cheats **1 refused** (100 %" in page.drawn_line(made, 5)
-    assert "seed 5" in page.drawn_line(made, 5)
+    made = [drawn.Verdict("a", False, CAUGHT, "", "lie"), drawn.Verdict("b", True, "missed", "")]
+    said = page.drawn_line(made, [5, 6], "2026-01-02")
+    assert said.startswith("Drawn on 2026-01-02 by the seeds 5, 6 ")
+    assert "of 1 cheats **1 refused** (100 %; with 95 % confidence 21 to 100 %)" in said
+    assert said.endswith("Refused by kind: changed tests 0 of 0, new tests 0 of 0, lies about where one is 1 of 1.")
+    alarms = [Alarm("toolz/a: one", (), (), ""), Alarm("zict/b: two", ("asks-less",), (), "")]
+    assert "(toolz, zict): of 2 **1 refused** (50 %; " in page.honest_line(alarms, "2026-01-02")
+
+
+def test_a_run_writes_on_the_page_what_it_played_and_leaves_the_rest(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text(
+        "a\n<!-- honest:begin -->\nold\n<!-- honest:end -->\nb\n<!-- drawn:begin -->\nkept\n<!-- drawn:end -->\nc\n"
+    )
+    page.write(str(path), {"honest": "new"})
+    assert path.read_text() == (
+        "a\n<!-- honest:begin -->\nnew\n<!-- honest:end -->\nb\n<!-- drawn:begin -->\nkept\n<!-- drawn:end -->\nc\n"
+    )
+    assert all(f"<!-- {name}:begin -->" in read("docs/trust.md") for name in page.PARTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from handoff.checks import questions
 from handoff.checks.findings import FileChange
+from handoff.engine.place.proof.altered_sources import written_beside
 
 
 def built(before, after, *, path="shop.py", more=()):
@@ -64,6 +65,15 @@ def test_what_a_test_does_not_ask_for_stays_out_of_it():
 def test_a_parameter_that_is_only_compared_is_asked_for():
     assert pooled("assert f(2) == want")[0].parameters == {"test_it": ["want"]}
     assert pooled("assert f(want) == want")[0].parameters == {"test_it": []}
+
+
+def test_values_that_stand_beside_each_other_are_known_and_bounds_are_not():
+    text = "def test_it():\n    assert f() in (3, -4)\n    assert g() == 5 or g() == 'a'\n    assert 7 < h() < 8\n    assert k() == [x, 9]\n"
+    assert questions.pool_constants(text, ["test_it"], "POOL").beside == [["5", "'a'"], ["3", "-4"]]
+    script = (
+        "assert.ok(['a', \"b\"].includes(f()));\nassert.ok([[1, 2], [1, 3]].map(String).includes(g()));\n[1]; [x, 2];\n"
+    )
+    assert written_beside([script]) == ['["a", "b"]', "[[1, 2], [1, 3]]", "[1, 2]", "[1, 3]"]
 
 
 def test_figures_are_told_and_only_a_code_refuses():

@@ -20,6 +20,7 @@ NEVER_ENTERED, ANSWER_NOT_ASKED = "never-entered", "answer-not-asked"
 FROM_THE_TEST, ANY_FITS = "answers-from-the-test", "any-answer-fits"
 NOT_PROBED, FAILED = "not-probed", "failed"
 SECONDS = 45.0
+_MOST_GROUPS, _LONGEST_VALUE = 200, 400
 _WORDS = {
     NEVER_ENTERED: "passes without having entered a function that this phase changed: call what is to be built, and ask for its answer",
     ANSWER_NOT_ASKED: "passes also when what was built for it answers something else ({why}): ask for the answer itself",
@@ -169,6 +170,8 @@ class Pooled(Record):
     parameters: dict[str, list[str]]
     names: dict[str, set[str]]
     """What each test speaks of."""
+    beside: list[list[str]]
+    """Values that stand beside each other in one list or one condition."""
 
 
 def new_name() -> str:
@@ -186,6 +189,7 @@ def pool_constants(text: str, tests: Sequence[str], name: str, number: int = 0) 
     wanted: dict[str, list[str]] = {}
     parameters: dict[str, list[str]] = {}
     spoken: dict[str, set[str]] = {}
+    groups = beside(tree)
     for test in tests:
         function = _find(tree, test)
         if function is None:
@@ -195,7 +199,35 @@ def pool_constants(text: str, tests: Sequence[str], name: str, number: int = 0) 
         spoken[test] = {_last(one) for one in ast.walk(function) if isinstance(one, (ast.Name, ast.Attribute))}
         function.body = [pool.visit(one) for one in function.body]
         wanted[test] = [pool.keys[id(one)] for one in asked if id(one) in pool.keys]
-    return Pooled(ast.unparse(ast.fix_missing_locations(tree)), pool.values, wanted, parameters, spoken)
+    text = ast.unparse(ast.fix_missing_locations(tree))
+    return Pooled(text=text, constants=pool.values, wanted=wanted, parameters=parameters, names=spoken, beside=groups)
+
+
+def beside(tree: ast.AST) -> list[list[str]]:
+    """Values that are written out beside others: the items of a list, and what one condition compares with in turn."""
+    found: dict[tuple[str, ...], None] = {}
+    for node in ast.walk(tree):
+        parts: list[ast.expr] = []
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            parts = node.elts
+        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            parts = [
+                side for one in node.values if isinstance(one, ast.Compare) for side in (one.left, *one.comparators)
+            ]
+        values = tuple(dict.fromkeys(text for one in parts if (text := _written(one))))
+        if len(values) > 1:
+            found[values] = None
+    return [list(one) for one in found][:_MOST_GROUPS]
+
+
+def _written(node: ast.expr) -> str:
+    """A value that is written out, as text; nothing where it is more than a value."""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    text = "" if isinstance(value, (bool, type(None), type(...))) else repr(value)
+    return text if len(text) < _LONGEST_VALUE else ""
 
 
 def _find(tree: ast.Module, test: str) -> Any:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cheats import honest
 from cheats.data import Change
 from cheats.ground import FlowTrack
 from cheats.packages import PACKAGES, tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TEST_KINDS = (
     honest.rename_test,
@@ -32,7 +35,10 @@ _CODE_KINDS = (
     honest.name_answer,
     honest.written_anew,
 )
-_PIECES = ("isdistinct", "take_nth", "last", "frequencies", "second")
+_PIECES = (
+    *("isdistinct", "take_nth", "last", "frequencies", "second"),
+    *("first", "take", "drop", "cons", "sliding_window", "partition", "count", "interleave"),
+)
 _QUICK = frozenset(
     (
         "shortuuid/test_shortuuid: unittest_to_assert",
@@ -165,7 +171,7 @@ def pieces() -> list[PieceSteps]:
     bodies = {node.name: node for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)}
     asked = {node.name: node for node in ast.parse(tests).body if isinstance(node, ast.FunctionDef)}
     names = [name for name in _PIECES if name in bodies and f"test_{name}" in asked]
-    head = "import collections\nimport itertools\nfrom functools import partial\nfrom itertools import filterfalse, zip_longest\n"
+    head = "import collections\nimport itertools\nimport operator\nfrom functools import partial\nfrom itertools import filterfalse, zip_longest\n"
     lone = "no_default = '__no__default__'\nno_pad = '__no__pad__'\n"
     needed = [
         name for name in ("concat", "tail", "unique", "groupby", "take", "drop") if name in bodies and name not in names
@@ -187,26 +193,22 @@ def pieces() -> list[PieceSteps]:
     return found
 
 
-def try_refactors(folder: str, package_name: str, controls: list[Control]) -> list[Alarm]:
+def try_refactors(folder: str, package_name: str, controls: list[Control]) -> Iterator[Alarm]:
     """What the judge says of each, on the package as it is."""
     package = next((one for one in PACKAGES if one.name == package_name), None)
     track = FlowTrack(os.path.join(folder, package_name), DOCTESTS if package is None else tree_of(package))
     track.flow = track.flow._replace(phase="refactor")
-    found = []
     for control in controls:
-        judged = track.ask(control.change)
-        found.append(_alarm(control.id, judged))
-    return found
+        yield _alarm(control.id, track.ask(control.change))
 
 
-def try_piece(folder: str, steps: PieceSteps) -> list[Alarm]:
+def try_piece(folder: str, steps: PieceSteps) -> Iterator[Alarm]:
     """Red, then green, as a flow would go."""
     track = FlowTrack(os.path.join(folder, steps.name), steps.start)
     red = track.go_on(steps.red, "green")
-    found = [_alarm(f"toolz/{steps.name}: red", red)]
+    yield _alarm(f"toolz/{steps.name}: red", red)
     if red.ok:
-        found.append(_alarm(f"toolz/{steps.name}: green", track.ask(steps.green)))
-    return found
+        yield _alarm(f"toolz/{steps.name}: green", track.ask(steps.green))
 
 
 def _alarm(name: str, judged) -> Alarm:

@@ -12,7 +12,7 @@ from cheats.data import CAUGHT, MISSED, Change
 from cheats.ground import FlowTrack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PYTEST, UNITTEST, NODE = "pytest", "unittest", "node"
 _LETTERS = "bcdfghklmnprstvz"
@@ -26,6 +26,11 @@ class Drawn(NamedTuple):
     steps: tuple[tuple[str, Change], ...]
     honest: bool
 
+    @property
+    def kind(self) -> str:
+        """A test that is changed, a new one, or code that is right only where it believes to be judged."""
+        return "lie" if self.id.endswith(" green") else self.steps[-1][0]
+
 
 class Verdict(NamedTuple):
     """What the judge said of a case."""
@@ -34,6 +39,7 @@ class Verdict(NamedTuple):
     honest: bool
     state: str
     words: str
+    kind: str = "refactor"
 
 
 class Function(NamedTuple):
@@ -286,12 +292,14 @@ def _case(number: str, kind: str, language: str, made: list[Function], chance: r
     return Drawn(label, language, (("red", red), ("green", green)), kind == "new-honest")
 
 
-def play(folder: str, seed: int, number: int) -> Iterator[Verdict]:
-    """Each case on its project, judged as a flow is."""
+def play(folder: str, seed: int, number: int, names: Sequence[str] = ()) -> Iterator[Verdict]:
+    """Each case on its project, judged as a flow is; with names those that hold one of them."""
     made, drawn = cases(seed, number)
     tracks: dict[str, tuple[FlowTrack, object]] = {}
     for case in drawn:
         if case.language == NODE and shutil.which("node") is None:
+            continue
+        if names and not any(name in case.id for name in names):
             continue
         if case.language not in tracks:
             track = FlowTrack(
@@ -310,5 +318,5 @@ def _judge(track: FlowTrack, case: Drawn) -> Verdict:
         judged = track.ask(change) if phase == last else track.go_on(change, "green")
         if not judged.ok:
             said = "; ".join(str(one) for one in judged.faults)
-            return Verdict(case.id, case.honest, CAUGHT, f"{phase}: {said}")
-    return Verdict(case.id, case.honest, MISSED, "")
+            return Verdict(case.id, case.honest, CAUGHT, f"{phase}: {said}", case.kind)
+    return Verdict(case.id, case.honest, MISSED, "", case.kind)

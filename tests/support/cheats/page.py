@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from cheats.ground import Outcome
 
 BEGIN, END = "<!-- cheats:begin -->", "<!-- cheats:end -->"
+PARTS = ("cheats", "honest", "drawn")
+"""What stands on the page between marks of its own, so that a run can write what it played."""
+_PLAYED = {"refactor": "changed tests", "green": "new tests", "lie": "lies about where one is"}
 
 
 def differences(outcomes: Mapping[str, Outcome], known: Mapping[str, tuple[str, str]]) -> list[str]:
@@ -32,8 +35,8 @@ def false_alarms(alarms: Iterable[Alarm]) -> list[str]:
     return [f"{one.id} is honest and was refused: {one.words}" for one in alarms if one.refused]
 
 
-def table(states: Mapping[str, str], controls: Sequence[Alarm] | None) -> str:
-    """One line a class, then what is not refused and why, then the controls."""
+def table(states: Mapping[str, str]) -> str:
+    """One line a class, then what is not refused and why."""
     lines = [
         BEGIN,
         "Written by `make cheats`, which plays every cheat of `tests/adversary/cheats/` against the judge that flows use.",
@@ -49,20 +52,23 @@ def table(states: Mapping[str, str], controls: Sequence[Alarm] | None) -> str:
     counts = " | ".join(
         f"**{number}**" for number in (len(found), *(found.count(one) for one in (CAUGHT, WARNED, MISSED)))
     )
-    lines += [f"| **all** | {counts} |", ""]
+    caught = found.count(CAUGHT)
+    lines += [f"| **all** | {counts} |", "", f"Of {len(found)} {caught} are refused ({_sure(caught, len(found))}).", ""]
     known = {name: why for name, (_, why) in expected().items()}
     left = [one for one in every if states[one.id] != CAUGHT]
     if left:
         lines += ["Not refused, and why:", "", "| cheat | what it does | | why |", "|---|---|---|---|"]
         lines += [f"| {one.id} | {one.why} | {states[one.id]} | {known.get(one.id, '')} |" for one in left]
-        lines.append("")
-    if controls is not None:
-        refused = sum(bool(one.refused) for one in controls)
-        warned = sum(bool(one.warned) and not one.refused for one in controls)
-        packages = ", ".join(sorted({one.id.partition("/")[0] for one in controls}))
-        said = f"{len(controls)} tried, **{refused} refused**, {warned} let through with a warning"
-        lines.append(f"Honest changes of real packages ({packages}): {said}.")
     return "\n".join([*lines, END])
+
+
+def honest_line(controls: Sequence[Alarm], day: str) -> str:
+    """What came of honest work, with how sure that is."""
+    refused = sum(bool(one.refused) for one in controls)
+    warned = sum(bool(one.warned) and not one.refused for one in controls)
+    packages = ", ".join(sorted({one.id.partition("/")[0].partition(":")[0] for one in controls}))
+    said = f"of {len(controls)} **{refused} refused** ({_sure(refused, len(controls))}), {warned} let through with a warning"
+    return f"Honest changes, played on {day} ({packages}): {said}."
 
 
 def wilson(right: int, tried: int, z: float = 1.96) -> tuple[float, float]:
@@ -75,27 +81,40 @@ def wilson(right: int, tried: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def drawn_line(made: Sequence[Verdict], seed: int) -> str:
-    """What came of the cases nobody wrote, with how sure that is."""
+def _sure(right: int, tried: int) -> str:
+    low, high = wilson(right, tried)
+    return f"{100 * right / max(1, tried):.0f} %; with 95 % confidence {100 * low:.0f} to {100 * high:.0f} %"
+
+
+def drawn_line(made: Sequence[Verdict], seeds: Sequence[int], day: str) -> str:
+    """What came of the cases nobody wrote, with how sure that is, and of what kinds they were."""
     parts = []
     for honest, word in ((False, "cheats"), (True, "honest changes")):
         mine = [one for one in made if one.honest == honest]
         refused = sum(one.state == CAUGHT for one in mine)
-        low, high = wilson(refused, len(mine))
-        share = f"{100 * refused / max(1, len(mine)):.0f} %, with 95 % confidence between {100 * low:.0f} and {100 * high:.0f} %"
-        parts.append(f"of {len(mine)} {word} **{refused} refused** ({share})")
-    return f"Drawn for this run by the seed {seed} (relations, places, lies about where one is; pytest, unittest, node:test): {'; '.join(parts)}."
+        parts.append(f"of {len(mine)} {word} **{refused} refused** ({_sure(refused, len(mine))})")
+    kinds = []
+    for kind, word in _PLAYED.items():
+        mine = [one for one in made if one.kind == kind and not one.honest]
+        kinds.append(f"{word} {sum(one.state == CAUGHT for one in mine)} of {len(mine)}")
+    told = ", ".join(str(one) for one in seeds)
+    head = f"Drawn on {day} by the {'seed' if len(seeds) == 1 else 'seeds'} {told} (pytest, unittest, node:test)"
+    return f"{head}: {'; '.join(parts)}. Refused by kind: {', '.join(kinds)}."
 
 
-def write(path: str, outcomes: Mapping[str, Outcome], controls: Sequence[Alarm], drawn: str = "") -> None:
-    """Put the table of a run into its place on the page."""
-    states = {name: one.state if one.state in (CAUGHT, WARNED, MISSED) else CAUGHT for name, one in outcomes.items()}
+def write(path: str, parts: Mapping[str, str]) -> None:
+    """Put what a run played into its places on the page; what it did not play stays."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
+    for name, words in parts.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n{words.removeprefix(begin).removesuffix(end).strip(chr(10))}\n{end}{rest.partition(end)[2]}"
     with open(f"{path}.new", "w", encoding="utf-8") as file:
-        file.write(
-            f"{before}{table(states, controls).replace(END, chr(10) + drawn + chr(10) + END) if drawn else table(states, controls)}{after}"
-        )
+        file.write(text)
     os.replace(f"{path}.new", path)
+
+
+def states_of(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
+    """Refused under another name is refused."""
+    return {name: one.state if one.state in (CAUGHT, WARNED, MISSED) else CAUGHT for name, one in outcomes.items()}

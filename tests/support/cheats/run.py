@@ -7,6 +7,8 @@ import os
 import random
 import sys
 import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -18,6 +20,9 @@ from cheats.data import CAUGHT, cheats, expected  # noqa: E402
 from cheats.ground import Arena, Outcome  # noqa: E402
 from cheats.packages import PACKAGES  # noqa: E402
 from sandbox import hermetic_home  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def use_this_python() -> None:
@@ -58,10 +63,10 @@ def run_controls(folder: str, names: list[str]) -> list[Alarm]:
     return found
 
 
-def run_drawn(folder: str, seed: int, number: int) -> list[drawn.Verdict]:
+def run_drawn(folder: str, seed: int, number: int, names: list[str]) -> list[drawn.Verdict]:
     """What the judge said of cases nobody wrote."""
     found = []
-    for one in drawn.play(folder, seed, number):
+    for one in drawn.play(folder, seed, number, names):
         right = (one.state == CAUGHT) != one.honest
         print(
             f"{'honest' if one.honest else 'cheat':7}{one.id:60} {'' if right else 'DIFFERS '}{one.words[:160]}",
@@ -71,7 +76,8 @@ def run_drawn(folder: str, seed: int, number: int) -> list[drawn.Verdict]:
     return found
 
 
-def _told(alarms: list[Alarm]) -> list[Alarm]:
+def _told(alarms: Iterable[Alarm]) -> list[Alarm]:
+    found = []
     for one in alarms:
         state = (
             f"REFUSED {one.words}"
@@ -81,31 +87,41 @@ def _told(alarms: list[Alarm]) -> list[Alarm]:
             else "let through"
         )
         print(f"{one.id:48} {state}", flush=True)
-    return alarms
+        found.append(one)
+    return found
 
 
 def main() -> int:
     """0 when everything is as the data say; else what differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="cheats, classes or packages; all unless named")
+    parser.add_argument("names", nargs="*", help="cheats, classes, packages, or words of drawn cases; all unless named")
     parser.add_argument("--only", choices=("cheats", "controls", "drawn"), default="")
-    parser.add_argument("--seed", type=int, default=0, help="draw the cases of this seed once more")
-    parser.add_argument("--number", type=int, default=60, help="how many cases are drawn")
+    parser.add_argument(
+        "--seed", type=int, action="append", help="draw the cases of this seed once more; again for more"
+    )
+    parser.add_argument("--number", type=int, default=60, help="how many cases are drawn by each seed")
     chosen = parser.parse_args()
-    seed, wanted = chosen.seed or random.SystemRandom().randrange(1, 10**9), chosen.only
+    seeds, wanted = chosen.seed or [random.SystemRandom().randrange(1, 10**9)], chosen.only
+    day = datetime.now(UTC).date().isoformat()
     with hermetic_home() as home:
         use_this_python()
         outcomes = run_cheats(home, chosen.names) if wanted in ("", "cheats") else {}
         alarms = run_controls(home, chosen.names) if wanted in ("", "controls") else []
-        made = run_drawn(home, seed, chosen.number) if wanted == "drawn" or not (wanted or chosen.names) else []
+        drawing = seeds if wanted == "drawn" or not (wanted or chosen.names) else []
+        made = []
+        for seed in drawing:
+            made += run_drawn(os.path.join(home, f"drawn-{seed}"), seed, chosen.number, chosen.names)
     wrong = page.differences(outcomes, expected()) + page.false_alarms(alarms)
     wrong += [f"{one.id} is honest and was refused: {one.words}" for one in made if one.honest and one.state == CAUGHT]
-    if made:
-        print(page.drawn_line(made, seed))
-    for line in wrong:
-        print(f"differs: {line}")
-    if not chosen.names and not chosen.only:
-        page.write(os.path.join(ROOT, "docs", "trust.md"), outcomes, alarms, page.drawn_line(made, seed))
+    parts = {
+        "cheats": page.table(page.states_of(outcomes)) if outcomes and not chosen.names else "",
+        "honest": page.honest_line(alarms, day) if alarms else "",
+        "drawn": page.drawn_line(made, seeds, day) if made else "",
+    }
+    for line in (*(parts[name] for name in ("honest", "drawn") if parts[name]), *(f"differs: {one}" for one in wrong)):
+        print(line)
+    if not chosen.names:
+        page.write(os.path.join(ROOT, "docs", "trust.md"), {name: words for name, words in parts.items() if words})
     return 1 if wrong else 0
 
 

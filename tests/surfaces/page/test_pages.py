@@ -14,7 +14,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.sessions.leases import claim, heartbeat
 from handoff.board.sessions.sessions import AGENT, SessionIdentity
-from handoff.board.tasks import batches, outcomes, tasks
+from handoff.board.tasks import batches, flows, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
 from handoff.engine.place import running
@@ -124,6 +124,21 @@ def test_the_journal_is_paged_by_lines_and_searched_by_words(ground):
 def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
     assert "flow start" in _text(ground, "/flows")
     assert ground.ask("GET", "/flow/shop/none", cookie=ground.visitor).status == 404
+
+
+def test_a_flows_page_says_how_much_its_tests_were_asked(ground):
+    ground.repo.write("test_sum.py", "def test_sum():\n    assert 1 + 1 == 2\n")
+    ground.repo.commit("a test")
+    ground.cli("flow", "start", "tdd", "--id", "kept", "--agent", "scripted", "--request", "Keep the sums.")
+    app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
+    asked = ["questions: pytest:test_sum.py::test_sum: 3 of 9 questions, 4 forks, seed a1b2"]
+    with app.database.transaction() as rows:
+        flow = flows.find(rows, project="shop", id="kept")
+        flows.tell(
+            rows, flow, "flow.verified", phase="green", cycle=1, said="green: done", warnings=[], commit="", asked=asked
+        )
+    app.close()
+    assert asked[0] in _text(ground, "/flow/shop/kept")
 
 
 def _begin(app, name, task, **who):

@@ -6,6 +6,7 @@ import ast
 import builtins
 import contextlib
 import json
+import math
 import os
 import random
 import select
@@ -28,6 +29,8 @@ _MOST_FORKS, _MOST_ROWS, _MOST_CONSTANTS = 120, 25, 4
 _STARTS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.spawn")
 _CHUNK = 65536
 _NOT_NEAR = ("far", "negated", "case", "turned", "digits turned")
+_FAR = ("far", "negated", "digits turned")
+_MOST_LOOSE, _MOST_BESIDE, _PARTS = 3, 6, 50  # a fiftieth is what a float moves by
 _MOST_ASKED = 1500
 
 
@@ -176,7 +179,7 @@ class AskedTests:
         if not noticed and not found:
             found = self._not_entered(test, first, fork)
         if noticed:
-            found = self._together(first["asked"], fork)
+            found = self._together(first["asked"], fork) or self._beside(test["node"], first["asked"], fork)
             noticed = not found
         if noticed or (found and found["code"] == "not-probed"):
             fits = self._chance(test, items, set(first["seen"]), fork)
@@ -220,7 +223,11 @@ class AskedTests:
                         return False, {"code": "not-probed", "why": "there was not time for all of it"}
                     key = kind, json.dumps(one if kind == "value" else [one[0]["where"], one[0]["given"]])
                     labels = tried.get(key, [])
-                    work = self._altering(kind, one, tuple(labels))
+                    # of a number what is near by must be minded; `_loosely` looks for what can only be minded far off
+                    aside = _FAR if kind == "question" and not one[1] and _number(one[0]) is not None else ()
+                    if aside and set(one[0]["ways"]) <= {*labels, *aside}:
+                        continue
+                    work = self._altering(kind, one, (*labels, *aside))
                     said = fork(work)
                     label = said.get("chosen", "")
                     if not label and kind == "question" and one[0]["given"]:
@@ -235,8 +242,67 @@ class AskedTests:
                 rounds = left
         if not any(kind == "question" for kind, _ in tried):
             return False, {"code": "not-probed", "why": "nothing it answered could be altered"} if asked else {}
+        if self._loosely(answered, fork):
+            return True, {}
         labels = sorted({label for one in tried.values() for label in one})
         return False, {"code": "answer-not-asked", "why": ", ".join(labels[:8])}
+
+    def _loosely(self, asked: list[dict[str, Any]], fork: Callable[..., dict[str, Any]]) -> bool:
+        """Whether a test minds a number some way off, or its sign; of one that is another each time no more can be asked."""
+        listed = sorted((one for one in asked if _number(one)), key=lambda one: not one["direct"])[:_MOST_LOOSE]
+        for one in listed:
+            value = _number(one)
+            step = abs(value) // _PARTS
+            for other in (value + step, value - step) if step > 2 else ():  # noqa: PLR2004 - two were tried
+                if self._takes(one, other, fork) is False:
+                    return True
+            sign = 1 if value > 0 else -1
+            if self._takes(one, sign, fork) and self._takes(one, -sign, fork) is False:
+                return True
+        return any(self._wavers(one, fork) for one in listed)
+
+    def _takes(self, one: dict[str, Any], other: Any, fork: Callable[..., dict[str, Any]]) -> bool | None:
+        """Whether the test passes where this function answers nothing but `other`; None where nobody knows."""
+
+        def put(chance: random.Random) -> dict[str, Any]:
+            plan = self._b.Alteration(one["where"], "", chance)
+            plan.chosen, plan.put = "put", (other,)
+            self._line.begin(plan, chance)
+            return {"plan": plan}
+
+        said = fork(put)
+        if said.get("passed") is False:
+            self._noticed = put, said["seed"]
+        return bool(said["passed"]) if said.get("chosen") else None
+
+    def _wavers(self, one: dict[str, Any], fork: Callable[..., dict[str, Any]]) -> bool:
+        """Whether the same question has another answer where chance is another."""
+
+        def anew(chance: random.Random) -> dict[str, Any]:
+            random.seed(os.urandom(8))
+            return self._survey(chance)
+
+        again = fork(anew).get("asked", ())
+        return any(
+            (each["where"], each["given"]) == (one["where"], one["given"]) and each["answer"] != one["answer"]
+            for each in again
+        )
+
+    def _beside(self, node: str, asked: list[dict[str, Any]], fork: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """A value that a test writes beside the answer, in one list or one condition: it must not do as well."""
+        kept, left = self._noticed, _MOST_BESIDE
+        groups: list[list[str]] = self._job["beside"].get(node.partition("::")[0], [])
+        found: dict[str, Any] = {}
+        for one in asked:
+            for group in groups if one["direct"] and not found else ():
+                value = one["plain"] if one["plain"] in group else None
+                others = [text for text in group if value and text != value and _is_alike(text, value)]
+                for other in others[:left]:
+                    left -= 1
+                    if not found and self._takes(one, ast.literal_eval(other), fork) and not self._wavers(one, fork):
+                        found = {"code": "answer-not-asked", "why": f"{other} for {value}"[:200]}
+        self._noticed = kept
+        return found
 
     def _together(self, asked: list[dict[str, Any]], fork: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """Two functions that only agree with each other: altered alike, nobody minds."""
@@ -436,6 +502,19 @@ def begins(one: dict[str, Any]) -> bool:
         "__post_init__",
         "__set_name__",
     )
+
+
+def _number(one: dict[str, Any]) -> Any:
+    """The number a question was answered with; None where it was anything else."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            value = kind(one["plain"] or "")
+            return value if math.isfinite(value) else None
+    return None
+
+
+def _is_alike(one: str, other: str) -> bool:
+    return type(ast.literal_eval(one)) is type(ast.literal_eval(other))
 
 
 def _parameters(items: list[Any]) -> set[str]:

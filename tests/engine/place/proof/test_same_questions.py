@@ -204,6 +204,9 @@ def test_of_scripts_altered_sources_tell_what_a_new_and_a_changed_test_mind(repo
     for ask, code in (
         ('assert.equal(typeof calc.mul, "function")', ["never-entered"]),
         ('assert.equal(typeof calc.mul(2, 3), "number")', ["answer-not-asked"]),
+        ("assert.ok(Math.abs(calc.mul(2, 3) - 6) < 40)", ["answer-not-asked"]),
+        ("assert.ok([6, 7].includes(calc.mul(2, 3)))", ["answer-not-asked"]),
+        ("assert.ok(calc.mul(-2, 30) < 0)", []),
         ("assert.equal(calc.mul(2, 3), 6)", []),
     ):
         base, known = made.tree, made.known
@@ -216,7 +219,7 @@ def test_of_scripts_altered_sources_tell_what_a_new_and_a_changed_test_mind(repo
             "green", made.add("calc.js", "export const mul = (a, b) => a * b;\n"), new=red.new, stay=True
         )
         assert codes(judged) == code, judged.findings
-        assert "runs" in judged.asked[0]
+        assert " of 4 alterations asked, seed " in judged.asked[0]
         made.tree, made.known = base, known
         made.write({"test/mul.test.js": None})
 
@@ -234,7 +237,12 @@ def test_of_go_altered_sources_tell_what_a_new_test_minds(repo):
         },
     )
     made.know()
-    for ask, code in (("_ = Mul(2, 3)", ["answer-not-asked"]), ("if Mul(2, 3) != 6 {\n\t\tt.Fatal(2)\n\t}", [])):
+    for ask, code in (
+        ("_ = Mul(2, 3)", ["answer-not-asked"]),
+        ("if Mul(2, 30) < 20 {\n\t\tt.Fatal(2)\n\t}", ["answer-not-asked"]),
+        ("if Mul(-2, 30) >= 0 {\n\t\tt.Fatal(2)\n\t}", []),
+        ("if Mul(2, 3) != 6 {\n\t\tt.Fatal(2)\n\t}", []),
+    ):
         base, known = made.tree, made.known
         red = made.weighed("red", {"mul_test.go": head + "func TestMultiplies(t *testing.T) {\n\t" + ask + "\n}\n"})
         assert red.ok, red.findings

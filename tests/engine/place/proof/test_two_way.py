@@ -128,6 +128,33 @@ def test_a_new_test_is_about_what_was_built_for_it(project):
         project.write(FILES)
 
 
+@pytest.mark.slow
+def test_a_new_test_asks_for_the_number_itself_where_it_can(project):
+    """What takes a number near the answer, or one that it writes beside it, takes a wrong one; a sign, a little play and chance are no more."""
+    cheats = {
+        "abs(double(4) - 8) < 40": 9,
+        "double(4) >= 3": 9,
+        "double(4) in (8, 9)": 9,
+        "double(4) == 8 or double(4) == 9": 9,
+    }
+    honest = {
+        "double(-4) < 0": "2 * a",
+        "abs(double(400) - 800) <= 5": "2 * a",
+        "1 <= double(4) <= 10**9": "__import__('random').randrange(1, 10**9)",
+        "double(4) in (8, 20) and double(10) in (8, 20) and double(4) < double(10)": "2 * a",
+    }
+    for ask, built in {**cheats, **honest}.items():
+        base, known = project.tree, project.known
+        text = project.read(TESTS) + f"\ndef test_doubles():\n    from calc import double\n    assert {ask}\n"
+        red = project.weighed("red", {TESTS: text})
+        assert red.ok, red.findings
+        wrong = DOUBLE.replace("2 * a", str(built))
+        judged = project.weighed("green", project.add("calc.py", wrong), new=red.new, stay=True)
+        assert codes(judged) == (["answer-not-asked"] if ask in cheats else []), (ask, judged.findings)
+        project.tree, project.known = base, known
+        project.write(FILES)
+
+
 def test_a_link_is_no_work_and_helpers_written_with_a_test_do_not_carry_it(project):
     base = project.write({"tests/alike.py": "def assert_alike(one, two):\n    assert one == two\n"})
     project.tree = base

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import json
 import re
 from string import Template
 
@@ -10,12 +10,16 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.sealed import random_word
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterable, Sequence
 
     from handoff.checks.findings import FileChange
 
-UP, DOWN, FAR, TURNED = "a little more", "a little less", "something far", "the opposite, or less of it"
+UP, DOWN = "a little more", "a little less"
+MORE, LESS = "some more, or something else", "some less, or the other way round"
+SIGN, OTHER_SIGN = "its sign alone", "the other sign"
 NAMED, BROKEN = "a value that tests name", "an error"
+BESIDE, BESIDE_BROKEN = "a value that tests write beside it", "an error where tests write others beside it"
 SCRIPT = re.compile(r"(?<!\.d)\.(?:[cm]?[jt]sx?)$")
 GO = re.compile(r"(?<!_test)\.go$")
 _SAYS_NOTHING = re.compile(r"\.(?:md|rst|txt|lock)$|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$")
@@ -30,7 +34,7 @@ _WHOLE = re.compile(r"^module\.exports\s*=(?!=)", re.MULTILINE)
 _QUIET = re.compile(
     r"^(?:import\b|//|/\*|\*|[\"']use strict|export\s+(?:type|interface)\b|(?:const|let|var)\s[^=]*=\s*require\()"
 )
-_LONGEST = 80
+_LONGEST, _LONGEST_LIST, _MOST_LISTS = 80, 2000, 60
 _NUMBERS = re.compile(r"(?<![\w.$])-?\d+(?:\.\d+)?(?![\w.])")
 _WORDS = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'")
 
@@ -42,13 +46,15 @@ class Altered(Record):
     whole: bool
 
 
-def ways(named: Sequence[str]) -> list[str]:
-    """How answers are altered, in an order drawn anew: both sides, values that tests name, then far off."""
-    near = random.SystemRandom().sample([UP, DOWN], 2)
-    return [near[0], *([NAMED] if named else []), near[1], FAR, TURNED]
+def ways(named: Sequence[str], chance: random.Random) -> list[str]:
+    """How answers are altered, in an order drawn anew: both sides, values that tests name, then further off."""
+    near = chance.sample([UP, DOWN], 2)
+    return [near[0], *([NAMED] if named else []), near[1], MORE, LESS]
 
 
-def alter(changes: Iterable[FileChange], read: dict[str, str], how: str, named: Sequence[str] = ()) -> Altered:
+def alter(
+    changes: Iterable[FileChange], read: dict[str, str], how: str, chance: random.Random, named: Sequence[str] = ()
+) -> Altered:
     """The product's files among the changes with altered answers of what changed in them; `read` are their texts now."""
     texts: dict[str, str] = {}
     whole = True
@@ -57,11 +63,25 @@ def alter(changes: Iterable[FileChange], read: dict[str, str], how: str, named: 
         if after is None or _SAYS_NOTHING.search(change.path):
             continue
         make = _script if SCRIPT.search(change.path) else _go if GO.search(change.path) else None
-        text, complete = make(change.before or "", after, how, named) if make is not None else ("", False)
+        text, complete = make(change.before or "", after, how, named, chance) if make is not None else ("", False)
         whole = whole and complete
         if text:
             texts[change.path] = text
     return Altered(texts, whole)
+
+
+def written_beside(texts: Iterable[str]) -> list[str]:
+    """Lists that are written out in these texts, each with more than one item: values that stand beside each other."""
+    found: dict[str, None] = {}
+    for text in (one.replace("'", '"') for one in texts):
+        for start in re.finditer(r"\[", text):
+            try:
+                value, _ = json.JSONDecoder().raw_decode(text, start.start())
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(value, list) and len(value) > 1:
+                found[json.dumps(value)] = None
+    return [one for one in found if len(one) < _LONGEST_LIST][:_MOST_LISTS]
 
 
 def named_values(old: Iterable[str], new: Iterable[str]) -> list[str]:
@@ -82,18 +102,28 @@ def _values(texts: Iterable[str]) -> set[str]:
 
 # What an answer becomes: near by where it has a kind, an error where it has none, and no error where there was one.
 _WRAP = Template("""
-;const $near = (got, deep) => {
-  if ($broken) throw new Error("altered");
+;const $put = [];
+const $near = (got, deep) => {
+  const said = JSON.stringify(got);
+  for (const group of $put.length ? [] : $groups) {
+    const other = group.find((one) => typeof one === typeof got && JSON.stringify(one) !== said);
+    if (other !== undefined && group.some((one) => JSON.stringify(one) === said)) $put.push(other);
+  }
+  if ($broken && (!$beside || $put.length)) throw new Error("altered");
+  if ($beside) return $put.length ? $put[0] : got;
+  if ($sign) return typeof got === "number" && got ? $sign * Math.sign(got) : got;
   const named = $named.filter((one) => typeof one === typeof got && one !== got);
   if (named.length) return named[$seed % named.length];
-  if (typeof got === "number") return $far ? got * 10 + 7 : $turned ? -got - 1 : got + $step;
+  const some = Math.max(3, Math.round(Math.abs(got) / 50));
+  if (typeof got === "number") return $more ? got + some : $less ? got - some : got + $step;
   if (typeof got === "bigint") return got + BigInt($step);
   if (typeof got === "boolean") return !got;
-  if (typeof got === "string") return $far ? "zq" : $turned ? "" : $step > 0 ? got + "q" : got.slice(0, -1) || "q";
-  const every = $far;
+  const round = $less ? [...got].reverse().join("") : "";
+  if (typeof got === "string") return $more ? "zq" : round && round !== got ? round : $step > 0 ? got + "q" : got.slice(0, -1) || "q";
+  const every = $more;
   if (deep < 4 && Array.isArray(got)) {
     if (!got.length) return [0];
-    if ($turned) return got.slice(0, -1);
+    if ($less) return got.slice(0, -1);
     const at = $seed % got.length;
     return got.map((one, number) => (every || number === at ? $near(one, deep + 1) : one));
   }
@@ -101,8 +131,8 @@ _WRAP = Template("""
     const keys = Object.keys(got);
     if (!keys.length) return { ...got, q: 0 };
     const chosen = keys[$seed % keys.length];
-    const kept = keys.filter((key) => !$turned || key !== chosen);
-    return Object.fromEntries(kept.map((key) => [key, every || (!$turned && key === chosen) ? $near(got[key], deep + 1) : got[key]]));
+    const kept = keys.filter((key) => !$less || key !== chosen);
+    return Object.fromEntries(kept.map((key) => [key, every || (!$less && key === chosen) ? $near(got[key], deep + 1) : got[key]]));
   }
   throw new Error("altered");
 };
@@ -120,7 +150,7 @@ const $wrap = (made) => {
   return new Proxy(made, {
     apply(target, self, given) {
       let got;
-      if ($broken) throw new Error("altered");
+      if ($broken && !$beside) throw new Error("altered");
       try {
         got = Reflect.apply(target, self, given);
       } catch {
@@ -134,7 +164,7 @@ const $wrap = (made) => {
 """)
 
 
-def _script(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, bool]:
+def _script(before: str, after: str, how: str, named: Sequence[str], chance: random.Random) -> tuple[str, bool]:
     old = set(_chunks(before))
     changed = [one for one in _chunks(after) if one not in old]
     exported = {name.split(" as ")[0].strip() for listed in _LIST.findall(after) for name in listed.split(",")}
@@ -151,16 +181,19 @@ def _script(before: str, after: str, how: str, named: Sequence[str]) -> tuple[st
     wide = bool(_WHOLE.search(after))
     if not (bound or put or wide):
         return "", False
-    names = {"near": "_" + random_word(), "wrap": "_" + random_word()}
-    given = ", ".join(one for one in named) if how == NAMED else ""
+    names = {name: "_" + random_word() for name in ("near", "wrap", "put")}
+    given = ", ".join(one for one in named) if how in (NAMED, BESIDE, BESIDE_BROKEN) else ""
     filled = _WRAP.substitute(
         names,
-        broken=str(how == BROKEN).lower(),
-        far=str(how == FAR).lower(),
-        turned=str(how == TURNED).lower(),
+        broken=str(how in (BROKEN, BESIDE_BROKEN)).lower(),
+        beside=str(how in (BESIDE, BESIDE_BROKEN)).lower(),
+        groups=f"[{given if how != NAMED else ''}]",
+        more=str(how == MORE).lower(),
+        less=str(how == LESS).lower(),
+        sign={SIGN: "1", OTHER_SIGN: "-1"}.get(how, "0"),
         step="1" if how != DOWN else "-1",
-        seed=str(random.SystemRandom().randrange(10**6)),
-        named=f"[{given}]",
+        seed=str(chance.randrange(10**6)),
+        named=f"[{given if how == NAMED else ''}]",
     )
     text = after
     for name in bound:
@@ -186,20 +219,24 @@ _GO_FUNCTION = re.compile(
 )
 _GO_NUMBERS = re.compile(r"^(?:u?int(?:8|16|32|64)?|float(?:32|64)|byte|rune)$")
 _GO_ANSWERS = {
-    "string": {UP: 'got + "q"', DOWN: '"q" + got', FAR: '"zq"', TURNED: '""'},
-    "bool": dict.fromkeys((UP, DOWN, FAR, TURNED), "!got"),
-    "error": dict.fromkeys((UP, DOWN, FAR, TURNED), "nil"),
-    "number": {UP: "got + 1", DOWN: "got - 1", FAR: "got*10 + 7", TURNED: "0 - got - 1"},
+    "string": {UP: 'got + "q"', DOWN: '"q" + got', MORE: '"zq"', LESS: "got[:len(got)/2]"},
+    "bool": dict.fromkeys((UP, DOWN, MORE, LESS), "!got"),
+    "error": dict.fromkeys((UP, DOWN, MORE, LESS), "nil"),
+    "number": {UP: "got + 1", DOWN: "got - 1", MORE: "got + 3", LESS: "got - 3"},
+}
+_GO_SIGNS = {
+    SIGN: "if got > 0 {\n\t\treturn got / got\n\t}\n\tif got < 0 {\n\t\treturn 0 - got/got\n\t}\n\treturn got",
+    OTHER_SIGN: "if got > 0 {\n\t\treturn 0 - got/got\n\t}\n\tif got < 0 {\n\t\treturn got / got\n\t}\n\treturn got",
 }
 
 
-def _go(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, bool]:
+def _go(before: str, after: str, how: str, named: Sequence[str], chance: random.Random) -> tuple[str, bool]:
     """Functions with one answer of a plain kind get another name, and one of their old name alters what they answer."""
     old = set(_chunks(before))
     text, more, complete = after, "", True
     for chunk in (one for one in _chunks(after) if one not in old):
         found = _GO_FUNCTION.match(chunk)
-        said = _go_answer(found["kind"], how, named) if found is not None else ""
+        said = _go_answer(found["kind"], how, named, chance) if found is not None else ""
         if found is None or not said or "..." in found["given"] or found["name"] in ("main", "init"):
             complete = complete and chunk.startswith(("import", "package", "//"))
             continue
@@ -212,19 +249,20 @@ def _go(before: str, after: str, how: str, named: Sequence[str]) -> tuple[str, b
     return (text + more if more else ""), complete
 
 
-def _go_answer(kind: str, how: str, named: Sequence[str]) -> str:
+def _go_answer(kind: str, how: str, named: Sequence[str], chance: random.Random) -> str:
     """What stands in the place of an answer of this kind; nothing where it has no other."""
     if how == BROKEN:
         return 'panic("altered")'
-    answers = _GO_ANSWERS.get("number" if _GO_NUMBERS.match(kind) else kind)
+    number = bool(_GO_NUMBERS.match(kind))
+    answers = _GO_ANSWERS.get("number" if number else kind)
     if answers is None:
         return ""
+    if how in _GO_SIGNS:
+        return _GO_SIGNS[how] if number else "return got"
     fitting = (
         [one for one in named if one.startswith('"') == (kind == "string")]
         if kind in ("string", "int", "float64")
         else []
     )
     fitting = [one for one in fitting if kind != "int" or "." not in one]
-    return (
-        f"return {random.SystemRandom().choice(fitting) if how == NAMED and fitting else answers.get(how, answers[UP])}"
-    )
+    return f"return {chance.choice(fitting) if how == NAMED and fitting else answers.get(how, answers[UP])}"

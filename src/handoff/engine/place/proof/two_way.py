@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 
 from handoff.base.record import TYPE_CHECKING, Record
@@ -132,6 +133,7 @@ def ask_tests(
             dict.fromkeys(path for _, path, _ in tests)
         )  # a name that is not collected would end the run
         job = questions.job_for(built, tests, told, name)
+        job["beside"] = {path: one.beside for path, one in pooled.items()}
         command = suite.command if suite.command == UNITTEST else f"{suite.command} {files}"
         line = suite._replace(command=command, timeout=2 * job["seconds"], inside=job)
         return questions.opinions(probe.run(tree, [line]))
@@ -301,7 +303,12 @@ def _weigh_tests(
 def _altered(change: JudgedChange, suite: Suite, probe: Probe) -> AlteredRuns:
     checkout = change.checkout
     return AlteredRuns(
-        suite, change.tree, checkout.read, lambda tree, texts: checkout.tree_with(tree, dict(texts)), probe.run
+        suite=suite,
+        tree=change.tree,
+        read=checkout.read,
+        made=lambda tree, texts: checkout.tree_with(tree, dict(texts)),
+        run=probe.run,
+        seed=random.SystemRandom().getrandbits(40),
     )
 
 

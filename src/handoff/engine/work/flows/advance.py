@@ -61,6 +61,7 @@ def decide(
         "moment": int(app.clock.now()),
         "said": said[:_SUMMARY],
         "checks": [check._asdict() for check in judged.checks],
+        "asked": evidence.asked_lines(judged.checks),
         "facts": judged.facts,
         "documents": judged.documents,
         "home": documents.plan_home(app, flow, judged.documents),
@@ -203,6 +204,7 @@ def _advance(app: App, state: FlowState, decision: Decision, head: str, facts: d
             warnings=intent["warnings"],
             session=intent["session"],
             tested=intent.get("tested", True),
+            asked=intent.get("asked", []),
         )
         return enter(app, transaction, flow, new, facts, brief)
 

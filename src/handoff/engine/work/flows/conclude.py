@@ -117,6 +117,7 @@ def _refused(
             cycle=flow.cycle,
             attempt=task.attempt,
             said=list(said),
+            asked=evidence.asked_lines(judged.checks) if judged else [],
             snapshot=failure["snapshot"],
         )
         if used_up and phase.when_used_up == GATE:

@@ -122,6 +122,11 @@ def tested_lines(checks: Iterable[Check], warnings: Iterable[PhaseFault]) -> lis
     return found + [one.words for one in warnings if one.code in (judge.NOT_TESTED, GREEN_BEFORE)]
 
 
+def asked_lines(checks: Iterable[Check]) -> list[str]:
+    """How many questions the tests of a phase were asked of how many, with the seeds: a verdict says so."""
+    return [_line(check) for check in checks if check.suite == QUESTIONS]
+
+
 def _line(check: Check) -> str:
     if check.suite == MUTANTS:
         return f"{MUTANTS}: {check.passed} of {(check.passed or 0) + (check.failed or 0)} noticed"

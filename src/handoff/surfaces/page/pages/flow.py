@@ -24,6 +24,8 @@ class PhaseCell(Record):
     commit: str = ""
     refused: tuple[tuple[int, tuple[str, ...]], ...] = ()
     warnings: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    """How many questions its tests were asked of how many, with the seeds, in the newest verdict."""
 
 
 class FlowPage(Record):
@@ -88,6 +90,8 @@ def read(app: App, *, project: str, name: str) -> FlowPage:
 
 def _told(cell: PhaseCell, event: Event) -> PhaseCell:
     body = event.body
+    if event.kind in ("flow.verified", "flow.refused"):
+        cell = cell._replace(asked=tuple(map(str, body.get("asked", ()))))
     if event.kind == "flow.verified":
         said = str(body.get("said", ""))
         return cell._replace(

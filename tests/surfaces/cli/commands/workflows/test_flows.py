@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
@@ -96,6 +97,10 @@ def test_one_phase_at_a_time_is_said_and_can_be_skipped(calculator, tmp_path):
         'text = "\\n\\ndef add(first, second):\\n    return first + second\\n"\n'
     )
     assert "refactor" in cli("flow", "step", "--prompt", str(words), "--with", str(script)).out
+    shown, told = cli("show", "calculator").out, cli("log", "calculator").out
+    said = re.compile(r"questions: unittest:\S+: \d+ of \d+ questions, \d+ forks, seed \w+")
+    assert said.search(shown), shown
+    assert said.search(told), told
     assert "running in plan, cycle 2" in cli("flow", "step", "--skip", "it is fine").out
     log = cli("log", "calculator").out
     assert "skipped     1-refactor" in log

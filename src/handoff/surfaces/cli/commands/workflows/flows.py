@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from handoff.surfaces.cli.command import Context, Parser
     from handoff.workflows.model import Phase
 
-_DONE, _RUNNING, _BLOCKED = "done", "running", "blocked"
+_DONE, _RUNNING, _BLOCKED, _GATED = "done", "running", "blocked", "gated"
 _RECENT, _SHOWN_COMMITS = 3, 12
 _EPILOG = "Workflows: handoff flow kinds. How it works: handoff help docs/howto/workflows.md"
 
@@ -207,6 +207,8 @@ def show(ctx: Context, flow: Flow) -> None:
         ctx.out.line(f"    … {len(commits) - _SHOWN_COMMITS} earlier")
     for line in commits[-_SHOWN_COMMITS:]:
         ctx.out.line(f"    {line}")
+    for line in flow.facts.get("tested") or () if seen.state not in (_DONE, _GATED) else ():  # those say it themselves
+        ctx.out.line(f"  tests      {line}")
     ctx.out.lines(*seen.next_steps(ctx.settings.program))
 
 
@@ -227,12 +229,13 @@ def _told(event: Event) -> list[str]:
     what = what if body.get("tested", True) else evidence.NOT_TESTED
     phase = f"{body.get('cycle')}-{body.get('phase')}" if "cycle" in body else str(body.get("phase", ""))
     head = f"{when}  {what:<11} {phase:<12}"
+    more = [*body.get("asked", ()), *(f"warning: {one}" for one in body.get("warnings", ()))]
+    below = [f"{'':<23} {line}" for line in more]
     if event.kind == "flow.verified":
-        sha = f" {body['commit'][:10]}" if body.get("commit") else ""
-        return [f"{head} {body['said'].partition(': ')[2]}{sha}", *(f"{'':<23} warning: {w}" for w in body["warnings"])]
+        return [f"{head} {body['said'].partition(': ')[2]} {body.get('commit', '')[:10]}".rstrip(), *below]
     if event.kind == "flow.refused":
         first, *more = body["said"]
-        return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more)]
+        return [f"{head} attempt {body['attempt']}: {first}", *(f"{'':<34} {line}" for line in more), *below]
     said = next((body[key] for key in ("said", "reason", "question", "note", "request", "branch") if body.get(key)), "")
     return [f"{head} {str(said).partition(chr(10))[0]}".rstrip()]
 
