@@ -31,6 +31,8 @@ CHOSEN = {
     "a clone for a session, 10,000 files": ("workspaces", "workspace (clone) of 10,000 files"),
     "a snapshot, 1 of 10,000 files changed": ("workspaces", "snapshot, 1 of 10,000 files changed, found by a scan"),
     "a new task until its session runs": ("supervisor", "row of a dumped task to its session's process, median"),
+    "`session say` until the hook has given the words, beside a busy relay": (
+        "words", "start of `session say` to the hook's answer, busy relay, median"),
     "an idle supervisor, share of a core": ("supervisor", "supervisor, idle: share of a core"),
     "a batch of 100 parts, until all have landed": ("batches", "100 parts, 16 at a time: all landed, suite green"),
     "the page with 200 viewers, age of the news": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import statistics
 import subprocess
@@ -26,7 +25,6 @@ MAIN = [sys.executable, "-m", "handoff.surfaces.cli.main"]
 DUMPS = 15
 IDLE_SECONDS = 10.0
 GATES = 300
-BUSY = 400
 GAPS = 12
 FEW, MANY = 10 + GAPS, 10_000
 
@@ -142,7 +140,7 @@ def long_queue() -> list[Row]:
                     )  # fmt: skip
             views.refresh(app, "shop")
             start()
-            until(lambda app=app: _claims(app) > GAPS)
+            until(lambda app=app: claims(app) > GAPS)
             found[count] = _gap(app)
     return [
         ("end of a task to the claim of the next, 22 queued", _ms(found[FEW]), "-"),
@@ -150,40 +148,7 @@ def long_queue() -> list[Row]:
     ]
 
 
-def words_to_a_session() -> list[Row]:
-    """From the start of `session say` until the hook after a tool call has given the words, while tasks start and end beside it."""
-    spent = []
-    with relay() as (app, environment, checkout, start):
-        subprocess.run([*MAIN, "dump", "--task", "talk", "--next", "do it"], env=environment, cwd=checkout, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-        said = subprocess.run([*MAIN, "task", "claim", "talk", "--json"], env=environment, cwd=checkout, check=True, capture_output=True)  # fmt: skip
-        claim = json.loads(said.stdout)
-        folder = os.path.join(app.settings.home, "shop", "sessions", claim["session"])
-        os.makedirs(folder)
-        with open(os.path.join(folder, "permissions"), "w", encoding="utf-8") as file:
-            file.write(
-                f"{tasks.find(app.database, project='shop', id='talk').key}\n{claim['fence']}\ntalk\n{checkout}\n\n"
-            )
-        own = {"HANDOFF_SESSION": claim["session"], "HANDOFF_PROJECT": "shop", "HANDOFF_FENCE": str(claim["fence"])}
-        with app.database.transaction() as transaction:
-            for number in range(BUSY):
-                tasks.add(transaction, project="shop", id=f"task-{number}", brief="do it", workspace=checkout, check_command="true")  # fmt: skip
-        start()
-        until(lambda: _claims(app) > 1)
-        for number in range(DUMPS):
-            began = time.perf_counter()
-            subprocess.run([*MAIN, "session", "say", claim["session"], f"word {number}"], env=environment, cwd=checkout, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
-            heard = subprocess.run([*MAIN, "hook", "claude", "PostToolUse"], env={**environment, **own}, cwd=checkout, check=True, input=b'{"tool_name": "Bash"}', capture_output=True)  # fmt: skip
-            assert f"word {number}".encode() in heard.stdout, heard
-            spent.append(time.perf_counter() - began)
-        left = sum(not tasks.find(app.database, project="shop", id=f"task-{number}").ended for number in range(BUSY))
-        assert left, "the relay was not busy until the end"
-    return [
-        ("start of `session say` to the hook's answer, busy relay, median", _ms(statistics.median(spent)), "1000 ms"),
-        ("the same, slowest of fifteen", _ms(max(spent)), "-"),
-    ]
-
-
-def _claims(app: App) -> int:
+def claims(app: App) -> int:
     return sum(event.kind == "task.claimed" for event in journal.last(app.database, limit=100))
 
 
@@ -203,7 +168,7 @@ def _ms(seconds: float) -> str:
 
 def rows() -> list[Row]:
     """Every figure, one below the other."""
-    return [*from_dump_to_process(), *idle_and_gates(), *long_queue(), *words_to_a_session()]
+    return [*from_dump_to_process(), *idle_and_gates(), *long_queue()]
 
 
 if __name__ == "__main__":

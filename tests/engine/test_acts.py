@@ -13,7 +13,7 @@ from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.engine.work import acts
-from handoff.engine.work.acts.act import Act
+from handoff.engine.work.act import Act
 from relay import app
 from sandbox import Repo
 

@@ -394,6 +394,6 @@ def test_a_session_cannot_speak_to_another_one_in_its_persons_name(repo, cli, tm
     for where in ((), ("--workspace", "shared", "--sandbox", "none")):
         end = cli("session", "start", "demo", "--agent", "scripted", "--with", script, "--json", *where, code=None).json
         told = cli("session", "log", end["session"]).out
-        assert "may not use 'session'" in told or "Only a person says something to a session" in told, told
+        assert "may not use 'session say'" in told or "Only a person says something to a session" in told, told
         assert cli("show", "other", "--json").json["messages"] == []
         cli("retry", "demo", code=None)

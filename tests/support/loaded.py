@@ -29,7 +29,7 @@ EDIT = '{"tool_name": "Write", "tool_input": {"file_path": "src/a.py"}, "cwd": "
 COMMANDS = (
     ("--version",), ("status",), ("next",), ("continue", "--raw"), ("list",), ("note", "a word"),
     ("dump", "--task", "form", "--next", "x", "--owns", "src/"), ("task", "claim", "form"), ("status",), ("heartbeat",),
-    ("hook", "claude", "PreToolUse"), ("hook", "claude", "PostToolUse"), ("safe-commit", "-m", "why", "--", "src/a.py"), ("task", "done"),
+    ("hook", "claude", "PreToolUse"), ("hook", "claude", "PostToolUse"), ("session", "say", "form", "a word"), ("safe-commit", "-m", "why", "--", "src/a.py"), ("task", "done"),
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from handoff.base.settings import Settings
-    from handoff.engine.work.acts.act import Act, ActDone
+    from handoff.engine.work.act import Act, ActDone
 
 _SECONDS = 600.0
 """A yes may run a check."""

@@ -13,7 +13,7 @@ from hypothesis.stateful import precondition, rule
 
 from handoff.engine.place import landing, workspaces
 from handoff.engine.safety import snapshots
-from handoff.engine.work import undo
+from handoff.engine.work.acts import operations as undo
 from handoff.git.snapshots.retention import RetentionRules
 from handoff.surfaces.cli import dispatch
 from handoff.surfaces.cli.command import Context

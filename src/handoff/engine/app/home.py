@@ -42,6 +42,11 @@ class Project(Record):
         return os.path.join(files_folder(os.path.dirname(self.folder), self.name), "batches", batch_id)
 
 
+def person(app: App) -> str:
+    """Who acts, for the journal."""
+    return app.settings.get("USER") or app.settings.get("LOGNAME") or "a person"
+
+
 def files_folder(home: str, project: str) -> str:
     """Where the files about a project's tasks lie: its folder, or one apart inside it where an older tool keeps files too."""
     folder = os.path.join(home, project)

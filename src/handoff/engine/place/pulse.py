@@ -43,6 +43,17 @@ class Trace(Record):
         return bool(start) and pid.isdigit() and start_of(int(pid)) == start
 
 
+def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
+    """A session of ours by its id, or by enough of it."""
+    known = sessions.get(app.database, id=session)
+    if known is None:
+        close = [one for one in sessions.listing(app.database) if session and one.id.startswith(session)]
+        if len(close) != 1:
+            raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
+        known = close[0]
+    return known, folders.place(app.settings.home, known.project, known.id)
+
+
 def place(app: App) -> str:
     """Where the traces of this machine's sessions are."""
     return os.path.join(app.settings.home, "sessions", "running")

@@ -18,8 +18,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import expenses, holds, host_leases, leases
 from handoff.board.tasks import states, tasks
-from handoff.engine.place.pulse import SUPERVISED, Trace, listing, place
-from handoff.engine.place.transcripts import known_session
+from handoff.engine.place.pulse import SUPERVISED, Trace, known_session, listing, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

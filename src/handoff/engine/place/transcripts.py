@@ -14,6 +14,7 @@ from handoff.board.tasks import tasks
 from handoff.engine.features import recall
 from handoff.engine.features.teammates import fence_words
 from handoff.engine.place import pulse
+from handoff.engine.place.pulse import known_session
 
 if TYPE_CHECKING:
     from typing import Any
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
 
 _LAST = 8000
-
-
-def known_session(app: App, session: str) -> tuple[sessions.Session, str]:
-    """A session of ours by its id, or by enough of it."""
-    known = sessions.get(app.database, id=session)
-    if known is None:
-        close = [one for one in sessions.listing(app.database) if session and one.id.startswith(session)]
-        if len(close) != 1:
-            raise UserError(f"There is no session '{session}'.", f"See: {app.settings.program} session list")
-        known = close[0]
-    return known, folders.place(app.settings.home, known.project, known.id)
 
 
 def fence_of(app: App, session: sessions.Session) -> str:

@@ -32,7 +32,7 @@ from handoff.engine.place import publish, running
 from handoff.engine.place.fanout import views
 from handoff.engine.place.proof import evidence
 from handoff.engine.place.proof.faults import GroundFault
-from handoff.engine.place.transcripts import known_session
+from handoff.engine.place.pulse import known_session
 from handoff.engine.safety import incidents, snapshots
 from handoff.engine.session import conclude, endpoints, hooks, mailbox, policy, preflight, spending
 from handoff.engine.session.agent_programs import Client, client_of

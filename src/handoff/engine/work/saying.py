@@ -13,13 +13,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
-from handoff.engine.app.home import find_project, home_config
-from handoff.engine.place.transcripts import known_session
+from handoff.engine.app.home import find_project, home_config, person
+from handoff.engine.place.pulse import known_session
 from handoff.engine.session import mailbox
-from handoff.engine.work import take
-from handoff.engine.work.tasks import admin
+from handoff.engine.work.act import ActDone, refuse_sessions
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.store.database import Store
@@ -38,9 +39,28 @@ class SaidWords(Record):
     how: str
     hint: str
 
+    def facts(self) -> dict[str, Any]:
+        """For programs."""
+        task = self.task.label if self.task else ""
+        return {
+            "session": self.session,
+            "task": task,
+            "text": self.text,
+            "project": self.project,
+            "state": journal.QUEUED,
+        }
 
-def say(app: App, *, session: str, text: str, now: bool = False, project: str = "") -> SaidWords:
+
+def as_act(said: SaidWords) -> ActDone:
+    """Words that wait for the next hook of its client."""
+    words = f"Queued for {said.session}. {said.how}"
+    task = (said.task,) if said.task else ()
+    return ActDone(text=words, hint=said.hint, facts=said.facts(), style="good", tasks=task)
+
+
+def keep(app: App, *, session: str, text: str, now: bool = False, project: str = "") -> SaidWords:
     """Keep the words for a session; with `now` only where its turn can be ended for them. Everything is checked first."""
+    refuse_sessions(app, "says something to a session")
     text = app.clean(texts.check(text, "text").strip())
     if not text:
         raise UsageError(
@@ -63,7 +83,7 @@ def say(app: App, *, session: str, text: str, now: bool = False, project: str = 
         task = _last_task(app, transaction, found)
         if task is None or task.held_by != found.id or task.state != states.RUNNING:
             raise _not_running(app, found.id, task)
-        journal.append(transaction, journal.PERSON_SAID, task=task, session=admin.person(app), text=text, to=found.id)
+        journal.append(transaction, journal.PERSON_SAID, task=task, session=person(app), text=text, to=found.id)
     mailbox.mark(app.settings.home, found.id, task.project)
     how, hint = _when_heard(app, found, task)
     return SaidWords(
@@ -77,8 +97,10 @@ def _who_hears(app: App, name: str, project: str) -> sessions.Session | StoredSe
         known, _ = known_session(app, name)
     except UserError as unknown:
         try:
-            task = admin.find_task(app, name, project=project)
+            task = tasks.find(app.database, project=find_project(app, name=project).name, id=name)
         except UserError:
+            from handoff.engine.work import take  # reads the clients' stores
+
             close = [one for one in take.sessions_here(app, words=False) if one.id.startswith(name)]
             if len({(one.client, one.id) for one in close}) != 1:
                 raise unknown from None
@@ -149,7 +171,7 @@ def _to_client(app: App, session: StoredSession, text: str, project: str) -> Sai
             f"Install them: {program} setup hooks install --agent {session.client} --user. Then start it anew.",
         )
     where = find_project(app, name=project).name
-    by, id = admin.person(app), session.id
+    by, id = person(app), session.id
     with app.database.transaction() as transaction:
         journal.append(transaction, journal.PERSON_SAID, project=where, session=id, by=by, text=text, to=id)
     mailbox.mark(app.settings.home, session.id, where)

@@ -15,13 +15,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import outcomes, states, tasks
+from handoff.engine.app.home import person
 from handoff.engine.outcome.ended import CurrentClaim
 from handoff.engine.place import pulse, running, task_clones
-from handoff.engine.place.transcripts import known_session
+from handoff.engine.place.pulse import known_session
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.session import claims, report, start
 from handoff.engine.session.placement import NONE
-from handoff.engine.work.tasks.admin import find_task, person
+from handoff.engine.work.tasks.admin import find_task
 
 if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim

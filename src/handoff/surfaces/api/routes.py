@@ -9,7 +9,7 @@ from handoff.board import figures, gates
 from handoff.board.events import channels, tally
 from handoff.board.tasks import batches, flows, states, tasks
 from handoff.board.tokens import ANSWER, READ, SCOPES, STEER
-from handoff.engine.work.acts.act import Act
+from handoff.engine.work.act import Act
 from handoff.surfaces.acting import perform, report
 from handoff.surfaces.api import bodies, ordering, reading, shapes
 from handoff.surfaces.api.bodies import Body

@@ -80,6 +80,7 @@ _SECTIONS = {
     "Agents": {
         "work": ("supervisor.work", "run the relay by itself: claim what is ready, start agents, survive anything"),
         "session": ("agents.sessions", "start an agent on a task and watch it; stop, resume, read it"),
+        "session say": ("agents.say", "say something to a session that runs"),
         "agent list": ("agents.agents", "show which agents are installed, what each can do and what fences it"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
         "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),

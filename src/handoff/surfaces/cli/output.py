@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.base.settings import Settings
     from handoff.engine.app import App
-    from handoff.engine.work.acts.act import ActDone
+    from handoff.engine.work.act import ActDone
     from handoff.surfaces.progress import ProgressLine
 
 _STYLES = {

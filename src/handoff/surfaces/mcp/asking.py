@@ -16,9 +16,9 @@ from handoff.board.gates import OPEN, Gate, Waiting
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.engine.app.home import find_project
+from handoff.engine.app.home import find_project, person
 from handoff.engine.work import acts
-from handoff.engine.work.acts.act import refuse_sessions
+from handoff.engine.work.act import refuse_sessions
 from handoff.engine.work.review import by_risk
 from handoff.engine.work.tasks import admin
 from handoff.surfaces.mcp import CALLER
@@ -100,7 +100,7 @@ def answer(
         return "The person did not answer. The question goes on waiting."
     app = App(CALLER.get())
     try:
-        done = acts.answer_code(app, one.gate.code, word, text=filled.get("why", ""), by=admin.person(app))
+        done = acts.answer_code(app, one.gate.code, word, text=filled.get("why", ""), by=person(app))
         rest = f"{more} more wait: call `answer` again." if more else ""
         said_so = f"The person said: {on_one_line(word)}"
         return "\n".join(filter(None, (said_so, done.text, done.hint, *app.notes, rest)))

@@ -19,7 +19,7 @@ from handoff.board.tasks.tasks import LANDINGS
 from handoff.engine.app import App
 from handoff.engine.outcome import whole_check
 from handoff.engine.session import agents
-from handoff.engine.work.acts.act import Act
+from handoff.engine.work.act import Act
 from handoff.engine.work.tasks import projects
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
 from handoff.surfaces.page import mounts

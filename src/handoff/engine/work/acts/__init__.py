@@ -8,20 +8,20 @@ from handoff.base.ids import on_one_line
 from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
-from handoff.board.events import journal, texts
+from handoff.board.events import texts
 from handoff.board.events.incidents import Incident
 from handoff.board.sessions import holds
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import BLOCKED, Flow
 from handoff.board.tasks.tasks import Task
-from handoff.engine.app.home import find_project, home_config
+from handoff.engine.app.home import find_project, home_config, person
 from handoff.engine.place.fanout import stop_files, views
-from handoff.engine.place.transcripts import known_session
+from handoff.engine.place.pulse import known_session
 from handoff.engine.safety import incidents
 from handoff.engine.session import claims, current, report
 from handoff.engine.work import saying, stopping, workers
-from handoff.engine.work.acts.act import Act, ActDone, refuse_sessions
+from handoff.engine.work.act import Act, ActDone, refuse_sessions
 from handoff.engine.work.acts.landing import land, undo
 from handoff.engine.work.flows import admin as flow_admin
 from handoff.engine.work.flows.flows import look
@@ -277,7 +277,7 @@ def pause(app: App, address: str = "", *, everything: bool = False, reason: str 
     scope = _scope(app, address, everything, project, "paused")
     if isinstance(scope, Flow):
         return flow_done(app, flow_admin.pause(app, flow=scope))
-    fresh = stop_files.pause(app, **scope, reason=reason, by=admin.person(app))
+    fresh = stop_files.pause(app, **scope, reason=reason, by=person(app))
     said = "is stopped" if fresh else "was stopped already"
     text = f"{said}: nothing new is taken. What runs may finish; new tasks and reports are kept."
     return _scope_done(app, scope, text, fresh=fresh)
@@ -369,17 +369,12 @@ def retry_agent(app: App, name: str) -> ActDone:
 
 def say(app: App, session: str, text: str, *, now: bool = False, project: str = "") -> ActDone:
     """Say something to a session that runs: the next hook of its client gives it the words, or its turn is ended for them."""
-    refuse_sessions(app, "says something to a session")
-    said = saying.say(app, session=session, text=text, now=now, project=project)
-    task, program = said.task, app.settings.program
-    facts: dict[str, Any] = {"session": said.session, "task": task.label if task else "", "text": said.text}
-    facts |= {"project": said.project, "state": journal.QUEUED}
-    if not now or task is None:
-        words = f"Queued for {said.session}. {said.how}"
-        return ActDone(text=words, hint=said.hint, facts=facts, style="good", tasks=(task,) if task else ())
+    said, program = saying.keep(app, session=session, text=text, now=now, project=project), app.settings.program
+    if not now or said.task is None:
+        return saying.as_act(said)
     ended = stopping.stop(app, session=said.session, reason="a person said something to it")
-    task = ended.task or task
-    facts |= {"stopped": ended.ran, "task_state": task.state}
+    task = ended.task or said.task
+    facts = said.facts() | {"stopped": ended.ran, "task_state": task.state}
     goes_on = task.state == states.RUNNING and task.held_by not in ("", said.session)
     if task.state != states.READY and not goes_on:
         words = f"Session {said.session} has ended before it heard you: '{task.label}' {_now(task)}."

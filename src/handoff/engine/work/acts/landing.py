@@ -15,8 +15,8 @@ from handoff.engine.app.home import find_project
 from handoff.engine.place import landing, task_clones
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.safety.snapshots import open_snapshot_store
-from handoff.engine.work import undo as undoing
-from handoff.engine.work.acts.act import ActDone, refuse_sessions
+from handoff.engine.work.act import ActDone, refuse_sessions
+from handoff.engine.work.acts import operations
 from handoff.engine.work.flows.documents import commit_landed
 from handoff.engine.work.forges import opening as requests
 from handoff.engine.work.tasks import projects
@@ -266,10 +266,10 @@ def undo(app: App, operation: str = "", *, session: str = "", dry_run: bool = Fa
 def _undo(app: App, operation: str, *, session: str, dry_run: bool) -> ActDone:
     store = open_snapshot_store(app)
     if session:
-        report = undoing.undo_session(app, snapshot_store=store, session=session, dry_run=dry_run)
+        report = operations.undo_session(app, snapshot_store=store, session=session, dry_run=dry_run)
         return restore_done(report, dry_run=dry_run)
-    chosen = undoing.choose_operation(app, snapshot_store=store, name=operation)
-    done = undoing.undo(app, snapshot_store=store, operation=chosen, dry_run=dry_run)
+    chosen = operations.choose_operation(app, snapshot_store=store, name=operation)
+    done = operations.undo(app, snapshot_store=store, operation=chosen, dry_run=dry_run)
     if done.report:
         return restore_done(done.report, dry_run=dry_run)
     named = {"kind": chosen.kind, "id": chosen.id, "what": chosen.what}

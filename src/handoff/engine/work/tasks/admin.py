@@ -14,7 +14,7 @@ from handoff.board.events import journal, texts
 from handoff.board.sessions import holds, pauses
 from handoff.board.tasks import batches, decisions, flows, outcomes, requirements, states, tasks
 from handoff.board.tasks.batches import Batch
-from handoff.engine.app.home import find_project, home_config
+from handoff.engine.app.home import find_project, home_config, person
 from handoff.engine.outcome import kinds, reviews
 from handoff.engine.outcome.carry_out import GateAnswer, carry_out
 from handoff.engine.place import pulse, task_work, transcripts
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
 
 _DAY = 86_400.0
 _ALL = 1_000_000
-
-
-def person(app: App) -> str:
-    """Who acts, for the journal."""
-    return app.settings.get("USER") or app.settings.get("LOGNAME") or "a person"
 
 
 def find_task(app: App, name: str, *, project: str = "") -> Task:

@@ -47,7 +47,7 @@ class SessionPage(Record):
 
 def read(app: App, *, project: str, id: str) -> SessionPage:
     """The session of an id, or of the beginning of one."""
-    known, _ = transcripts.known_session(app, id)
+    known, _ = pulse.known_session(app, id)
     if project and known.project != project:
         raise UserError(f"There is no session '{id}' in the project '{project}'.", "All of them: handoff session list")
     task = tasks.look_up(app.database, key=known.task) if known.task is not None else None

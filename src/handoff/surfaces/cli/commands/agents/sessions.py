@@ -1,4 +1,4 @@
-"""`handoff session start|list|say|attach|stop|resume|log` and `handoff task ask`."""
+"""`handoff session start|list|attach|stop|resume|log` and `handoff task ask`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from handoff.engine.safety import incidents
 from handoff.engine.session import current, placement
 from handoff.engine.session import start as session_start
 from handoff.engine.work import acts
-from handoff.engine.work.acts.act import refuse_sessions
+from handoff.engine.work.act import refuse_sessions
 from handoff.engine.work.tasks import requests
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
 from handoff.surfaces.cli.commands.agents.terminal import PLACES, TERMINAL, TMUX, own_terminal
@@ -67,16 +67,6 @@ def _session_arguments(parser: Parser) -> None:
     flag(stop, "--hold", "keep its task for a person: no agent starts it until you claim it or give it back")
     option(stop, "--reason TEXT", "why, for the journal")
     project_option(stop)
-    say = parser.verb(
-        "say",
-        "say something to a session that runs",
-        "Say something to a session that runs. It reads your words after its next tool call, as yours and word for word;"
-        " `session list` and `show TASK` say how far they got: queued, delivered, seen.",
-    )
-    say.add_argument("session", metavar="SESSION", help="which session, or the task it works on")
-    say.add_argument("text", metavar="TEXT", help="your words (- is standard input)")
-    flag(say, "--now", "end its turn and start again with your words, without a lost attempt or lost work")
-    project_option(say)
     log = parser.verb("log", "show what a session said", "Show what a session said and how it ended.")
     log.add_argument("session", metavar="SESSION", help="which session")
     flag(log, "--raw", "the client's own lines, as they came")
@@ -105,7 +95,6 @@ def _session(ctx: Context, arguments: Namespace) -> int:
         "resume": _resume,
         "attach": _attach,
         "stop": _stop,
-        "say": _say,
         "log": _log,
         "list": _list,
     }
@@ -217,13 +206,8 @@ def _stop(ctx: Context, arguments: Namespace) -> int:
     return ctx.out.done(acts.stop(ctx.app, **pick(arguments, "session reason hold project")))
 
 
-def _say(ctx: Context, arguments: Namespace) -> int:
-    text = read_source("-") if arguments.text == "-" else arguments.text
-    return ctx.out.done(acts.say(ctx.app, arguments.session, text, now=arguments.now, project=arguments.project))
-
-
 def _log(ctx: Context, arguments: Namespace) -> int:
-    known, path = transcripts.known_session(ctx.app, arguments.session)
+    known, path = pulse.known_session(ctx.app, arguments.session)
     outcome = folders.get(path, folders.OUTCOME)
     lines = transcripts.transcript(ctx.app, session=arguments.session, raw=arguments.raw)
     key = folders.get(path, folders.FACTS).get("key", known.task)

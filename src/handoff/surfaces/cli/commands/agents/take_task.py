@@ -10,7 +10,7 @@ from handoff.base.process import pass_through
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.session.agent_programs import own_words
 from handoff.engine.work import acts, stopping
-from handoff.engine.work.acts.act import refuse_sessions
+from handoff.engine.work.act import refuse_sessions
 from handoff.engine.work.tasks.open_tab import open_window
 from handoff.surfaces.cli.commands.agents.terminal import TMUX, own_terminal
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from handoff.board.tasks.tasks import Task
-    from handoff.engine.work.acts.act import ActDone
+    from handoff.engine.work.act import ActDone
     from handoff.surfaces.cli.command import Context
 
 

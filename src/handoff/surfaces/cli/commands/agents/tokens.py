@@ -6,8 +6,7 @@ from handoff.base.clock import age, parse_stamp, span, stamp
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import tokens
-from handoff.engine.app.home import find_project
-from handoff.engine.work.tasks import admin
+from handoff.engine.app.home import find_project, person
 from handoff.surfaces.cli.command import Command, flag, option, pick, project_option
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _new(ctx: Context, arguments: Namespace) -> None:
         name=arguments.name,
         scope=arguments.scope,
         project=project,
-        by=admin.person(ctx.app),
+        by=person(ctx.app),
         seconds=_seconds(ctx, arguments.until),
     )
     ctx.out.data({**token_data(made.token, ctx.app.clock.now()), "secret": made.secret})
@@ -97,7 +96,7 @@ def _withdraw_arguments(parser: Parser) -> None:
 
 
 def _withdraw(ctx: Context, arguments: Namespace) -> None:
-    token = tokens.withdraw(ctx.app.database, name=arguments.name, by=admin.person(ctx.app))
+    token = tokens.withdraw(ctx.app.database, name=arguments.name, by=person(ctx.app))
     ctx.out.data(token_data(token, ctx.app.clock.now()))
     ctx.out.line(f"The token {token.name} opens nothing any more.")
 

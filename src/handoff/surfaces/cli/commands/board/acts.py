@@ -12,9 +12,9 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import wording
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.work import review
-from handoff.engine.work.acts.act import Act
+from handoff.engine.work.act import Act
+from handoff.engine.work.acts.operations import operations
 from handoff.engine.work.overview import RUNNING
-from handoff.engine.work.undo import operations
 from handoff.surfaces.cli.commands.board import keys
 from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
 from handoff.surfaces.cli.commands.board.text import clean

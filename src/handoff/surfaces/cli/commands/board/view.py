@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from handoff.engine.work.acts.act import Act
+    from handoff.engine.work.act import Act
     from handoff.engine.work.overview import BatchProgress
     from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState, LinePrompt
 

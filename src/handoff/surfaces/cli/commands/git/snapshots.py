@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.engine.work.undo import Operation
+    from handoff.engine.work.acts.operations import Operation
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -181,11 +181,11 @@ def _undo_arguments(parser: Parser) -> None:
 
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.work import undo
     from handoff.engine.work.acts import landing as acts
+    from handoff.engine.work.acts.operations import operations
 
     if arguments.list:
-        return _operations(ctx, undo.operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))
+        return _operations(ctx, operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))
     return ctx.out.done(acts.undo(ctx.app, **pick(arguments, "operation session dry_run project")))
 
 

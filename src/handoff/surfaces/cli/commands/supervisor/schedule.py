@@ -8,10 +8,9 @@ from handoff.base.errors import UsageError
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import schedules
-from handoff.engine.app.home import find_project
+from handoff.engine.app.home import find_project, person
 from handoff.engine.supervisor import schedules as journey
 from handoff.engine.work.flows import orders
-from handoff.engine.work.tasks import admin
 from handoff.surfaces.cli.command import Command, landing_option, option, pick, project_option
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _order(ctx: Context, arguments: Namespace) -> orders.Order:
 
 def _add(ctx: Context, arguments: Namespace) -> None:
     zone = arguments.timezone or cron.local_zone(ctx.settings.get("TZ"))
-    asked = {"order": _order(ctx, arguments), "by": admin.person(ctx.app), **pick(arguments, "name overlap keep")}
+    asked = {"order": _order(ctx, arguments), "by": person(ctx.app), **pick(arguments, "name overlap keep")}
     made = journey.add(ctx.app, line=arguments.cron, zone=zone, **asked)
     ctx.out.data(_data(made))
     ctx.out.line(f"{made.name} is made first at {cron.shown(made.next_at, made.timezone)} ({made.timezone}).", "good")
@@ -135,7 +134,7 @@ def _find(ctx: Context, arguments: Namespace) -> Schedule:
 
 def _switch(state: str) -> Any:
     def act(ctx: Context, arguments: Namespace) -> None:
-        done = schedules.switch(ctx.app.database, _find(ctx, arguments), state=state, by=admin.person(ctx.app))
+        done = schedules.switch(ctx.app.database, _find(ctx, arguments), state=state, by=person(ctx.app))
         ctx.out.data(_data(done))
         when = f"is made next at {cron.shown(done.next_at, done.timezone)}" if state == schedules.ON else "is paused"
         ctx.out.line(f"{done.name} {when}.")
@@ -152,7 +151,7 @@ def _run(ctx: Context, arguments: Namespace) -> None:
 
 def _remove(ctx: Context, arguments: Namespace) -> None:
     one = _find(ctx, arguments)
-    schedules.remove(ctx.app.database, one, by=admin.person(ctx.app))
+    schedules.remove(ctx.app.database, one, by=person(ctx.app))
     ctx.out.data({"removed": one.name})
     ctx.out.line(f"{one.name} is made no more; what it made stays.")
 
