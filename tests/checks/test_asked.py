@@ -68,12 +68,21 @@ def test_a_parameter_that_is_only_compared_is_asked_for():
 
 
 def test_values_that_stand_beside_each_other_are_known_and_bounds_are_not():
-    text = "def test_it():\n    assert f() in (3, -4)\n    assert g() == 5 or g() == 'a'\n    assert 7 < h() < 8\n    assert k() == [x, 9]\n"
-    assert questions.pool_constants(text, ["test_it"], "POOL").beside == [["5", "'a'"], ["3", "-4"]]
+    lines = [
+        "f() in (3, -4)",
+        "g() == 5 or g() == 'a'",
+        "not (g() != 1 and g() != 2)",
+        "7 < h() and h() < 8",
+        "k() == [x, 9]",
+    ]
+    text = "def test_it():\n" + "".join(f"    assert {line}\n" for line in [*lines, "f() in {6: 0, 7: 0}"])
+    found = questions.pool_constants(text, ["test_it"], "POOL").beside
+    assert sorted(found) == [["1", "2"], ["3", "-4"], ["5", "'a'"], ["6", "7"]]
     script = (
         "assert.ok(['a', \"b\"].includes(f()));\nassert.ok([[1, 2], [1, 3]].map(String).includes(g()));\n[1]; [x, 2];\n"
     )
     assert written_beside([script]) == ['["a", "b"]', "[[1, 2], [1, 3]]", "[1, 2]", "[1, 3]"]
+    assert written_beside(["assert.ok(got === 3 || got == 'b');\ngot === 3;\n"]) == ['[3, "b"]']
 
 
 def test_figures_are_told_and_only_a_code_refuses():

@@ -204,20 +204,26 @@ def pool_constants(text: str, tests: Sequence[str], name: str, number: int = 0) 
 
 
 def beside(tree: ast.AST) -> list[list[str]]:
-    """Values that are written out beside others: the items of a list, and what one condition compares with in turn."""
+    """Values that are written out beside others: in one list or table, or compared with in one condition."""
     found: dict[tuple[str, ...], None] = {}
     for node in ast.walk(tree):
-        parts: list[ast.expr] = []
-        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            parts = node.elts
-        elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-            parts = [
-                side for one in node.values if isinstance(one, ast.Compare) for side in (one.left, *one.comparators)
-            ]
-        values = tuple(dict.fromkeys(text for one in parts if (text := _written(one))))
-        if len(values) > 1:
-            found[values] = None
+        for parts in _rows(node):
+            values = tuple(dict.fromkeys(text for one in parts if one is not None and (text := _written(one))))
+            if len(values) > 1:
+                found[values] = None
     return [list(one) for one in found][:_MOST_GROUPS]
+
+
+def _rows(node: ast.AST) -> list[Sequence[ast.expr | None]]:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [node.elts]
+    if isinstance(node, ast.Dict):
+        return [node.keys, node.values]
+    equal = [
+        one for one in getattr(node, "values", ()) if isinstance(node, ast.BoolOp) and isinstance(one, ast.Compare)
+    ]
+    equal = [one for one in equal if isinstance(one.ops[0], (ast.Eq, ast.NotEq))]
+    return [[side for one in equal for side in (one.left, *one.comparators)]]
 
 
 def _written(node: ast.expr) -> str:

@@ -34,6 +34,7 @@ _WHOLE = re.compile(r"^module\.exports\s*=(?!=)", re.MULTILINE)
 _QUIET = re.compile(
     r"^(?:import\b|//|/\*|\*|[\"']use strict|export\s+(?:type|interface)\b|(?:const|let|var)\s[^=]*=\s*require\()"
 )
+_EQUALS = re.compile(r"[!=]==?\s*(-?\d+(?:\.\d+)?|\"[^\"\\\n]*\")")
 _LONGEST, _LONGEST_LIST, _MOST_LISTS = 80, 2000, 60
 _NUMBERS = re.compile(r"(?<![\w.$])-?\d+(?:\.\d+)?(?![\w.])")
 _WORDS = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'((?:[^'\\\n]|\\.)*)'")
@@ -71,7 +72,7 @@ def alter(
 
 
 def written_beside(texts: Iterable[str]) -> list[str]:
-    """Lists that are written out in these texts, each with more than one item: values that stand beside each other."""
+    """Values that stand beside each other in these texts, as lists: written out as one, or compared with in one line."""
     found: dict[str, None] = {}
     for text in (one.replace("'", '"') for one in texts):
         for start in re.finditer(r"\[", text):
@@ -81,6 +82,10 @@ def written_beside(texts: Iterable[str]) -> list[str]:
                 continue
             if isinstance(value, list) and len(value) > 1:
                 found[json.dumps(value)] = None
+        for line in text.splitlines():
+            values = _EQUALS.findall(line) if "||" in line or "&&" in line else []
+            if len(set(values)) > 1:
+                found[f"[{', '.join(dict.fromkeys(values))}]"] = None
     return [one for one in found if len(one) < _LONGEST_LIST][:_MOST_LISTS]
 
 
