@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -12,6 +15,8 @@ from cheats import drawn, page
 from cheats.controls import Alarm, doctests, refactors, try_refactors
 from cheats.data import CAUGHT, CLASSES, cheats, expected
 from cheats.ground import Arena
+from cheats.packages import PACKAGES, tree_of
+from sandbox import Repo
 from source import ROOT, read
 from suites import use_this_python
 
@@ -50,6 +55,17 @@ def test_a_cheat_of_each_class_is_judged_as_the_list_says(phase, tmp_path, monke
     arena = Arena(str(tmp_path), (phase,))
     outcomes = {one.id: arena.try_cheat(one) for one in cheats() if one.quick and one.phase == phase}
     assert page.differences(outcomes, expected()) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda one: one.name)
+def test_the_tests_of_a_real_package_pass_before_anybody_changes_it(package, tmp_path):
+    repo = Repo.create(str(tmp_path / package.name), commit=False)
+    for path, text in tree_of(package).items():
+        repo.write(path, text)
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", package.tests]
+    done = subprocess.run(words, cwd=repo.path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\b\d+ passed", done.stdout), done.stdout
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ PACKAGES = (
         "shortuuid",
         "shortuuid/main.py",
         "shortuuid/test_shortuuid.py",
-        ("shortuuid/cli.py", "shortuuid/django_fields.py"),
+        ("shortuuid/django_fields.py",),
     ),
     Package(
         "toolz",
