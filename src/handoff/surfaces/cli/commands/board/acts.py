@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from handoff.engine.work.overview import OverviewItem
+    from handoff.engine.work.review import TaskReview
     from handoff.surfaces.acting import ActResult
     from handoff.surfaces.cli.commands.board.state import BoardState
 
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
         """What a key needs of the terminal's side."""
 
         state: BoardState
+        list: Any
+        page: Any
 
-        @property
-        def size(self) -> Any: ...
+        def next_file(self) -> None: ...
         def perform(self, act: Act, *, then: Callable[[ActResult], None] | None = None) -> None: ...
         def run_command(self, words: list[str], *, page: str) -> None: ...
         def copy_to_clipboard(self, text: str) -> None: ...
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
         def lend_terminal(self, words: list[str]) -> bool: ...
         def leave(self) -> None: ...
 
-    from handoff.engine.work.review import TaskReview
 
 _PAGE = 10
 
@@ -76,26 +77,14 @@ def _with_task(act: Callable[[Surface, OverviewItem], None]) -> Callable[[Surfac
     return chosen
 
 
-def _move(by: int, *, pages: bool = False) -> Callable[[Surface], None]:
-    def act(app: Surface) -> None:
-        page = app.state.page
-        if page is None:
-            app.state.move(by * (max(1, app.size.height // 2) if pages else 1))
-            app.state.listen()
-        elif pages:
-            page.page(by)
-        else:
-            page.move(by)
+def _move(in_list: str, on_page: str) -> Callable[[Surface], None]:
+    """What the widgets do by themselves: of the list to its cursor, of a page to its place."""
 
-    return act
-
-
-def _ends(*, last: bool) -> Callable[[Surface], None]:
     def act(app: Surface) -> None:
         if app.state.page is None:
-            app.state.move(10**9 if last else -(10**9))
+            getattr(app.list, f"action_{in_list}")()
         else:
-            app.state.page.ends(last=last)
+            getattr(app.page, f"scroll_{on_page}")(animate=False)
 
     return act
 
@@ -159,14 +148,14 @@ def _say(app: Surface) -> None:
     app.state.prompt = LinePrompt("Your answer (empty: back)", done)
 
 
-def _choice(app: Surface) -> None:
+def _choice(app: Surface, number: str) -> None:
     item = app.state.page.item if app.state.page is not None else None
     gate = app.state.feed.facts.gates.get(item.key) if item is not None else None
-    if item is None or gate is None or int(app.state.typed) > len(gate.offered):
+    if item is None or gate is None or int(number) > len(gate.offered):
         app.state.tell("No offered answer has this number.", "warn")
         return
     app.state.page = None
-    app.perform(_act(app, item, "answer", gate.offered[int(app.state.typed) - 1]))
+    app.perform(_act(app, item, "answer", gate.offered[int(number) - 1]))
 
 
 def _no(app: Surface) -> None:
@@ -268,8 +257,7 @@ def _stop(app: Surface, item: OverviewItem) -> None:
         app.state.tell("No session works on it.", "warn")
         return
     act = Act("session stop", (item.session,), {}, item.project)
-    app.state.confirm = (f"stop {item.address}", lambda: app.perform(act))
-    app.state.tell(f"Stop the session of {item.address}? y, any other key leaves it.", "warn")
+    app.state.confirm(f"Stop the session of {item.address}?", f"stop {item.address}", lambda: app.perform(act))
 
 
 def _land(app: Surface, item: OverviewItem) -> None:
@@ -281,8 +269,7 @@ def _land(app: Surface, item: OverviewItem) -> None:
 
 def _cancel(app: Surface, item: OverviewItem) -> None:
     act = _act(app, item, "cancel")
-    app.state.confirm = (f"cancel {item.address}", lambda: app.perform(act))
-    app.state.tell(f"Take {item.address} back? y, any other key leaves it.", "warn")
+    app.state.confirm(f"Take {item.address} back?", f"cancel {item.address}", lambda: app.perform(act))
 
 
 def _undo(app: Surface) -> None:
@@ -302,8 +289,7 @@ def _undo(app: Surface) -> None:
         lines += [("", ""), (" Before it, each by: handoff undo ID", "dim"), *rest] if rest else []
         app.state.page = TextPage("what would be taken back", lines)
         if result.code == 0:
-            app.state.confirm = ("undo", lambda: _take_back(app, newest.id))
-            app.state.tell("Take it back? y, any other key leaves it.", "warn")
+            app.state.confirm("Take it back?", "undo", lambda: _take_back(app, newest.id))
 
     app.perform(Act("undo", (newest.id,), {"dry_run": True}), then=tried)
 
@@ -322,7 +308,7 @@ def _log(app: Surface, item: OverviewItem) -> None:
             ]
         return [(f" {clean(line)}", "") for line in said]
 
-    page = TextPage(f"{item.address}: {item.agent or 'its session'}", again(), follows=True, item=item)
+    page = TextPage(f"{item.address}: {item.agent or 'its session'}", again(), item=item)
     page.again = again
     app.state.page = page
 
@@ -366,7 +352,7 @@ def _journal(app: Surface) -> None:
             for event in app.state.feed.events
         ]
 
-    page = TextPage("journal", again(), follows=True)
+    page = TextPage("journal", again())
     page.again = again
     app.state.page = page
 
@@ -416,7 +402,7 @@ def _keys(app: Surface) -> None:
     for title, where in (("In the list", keys.LIST), ("At a gate", keys.GATE)):
         lines.append((f" {title}", "strong"))
         lines += [
-            (f"   {keys.shown(one.key, ascii_only=app.state.ascii_only):<6} {one.meaning}", "")
+            (f" {keys.shown(one.key, ascii_only=app.state.ascii_only):<6} {one.meaning}", "")
             for one in keys.KEYS
             if where in one.where and (where == keys.LIST or keys.LIST not in one.where)
         ]
@@ -435,19 +421,17 @@ def _back(app: Surface) -> None:
 def _next_file(app: Surface) -> None:
     page = app.state.page
     if page is not None and page.files:
-        starts = [page.starts[line] for line in page.files]
-        page.top = next((start for start in starts if start > page.top), starts[0])
+        app.next_file()
 
 
 def _choose(act: Callable[[BoardState], None]) -> Callable[[Surface], None]:
     def chosen(app: Surface) -> None:
         act(app.state)
-        app.state.listen()
 
     return chosen
 
 
-ACTS: dict[str, Callable[[Surface], None]] = {
+ACTS: dict[str, Callable[..., None]] = {
     "open": _open,
     "answer": _answer,
     "retry": _retry,
@@ -470,12 +454,12 @@ ACTS: dict[str, Callable[[Surface], None]] = {
     "copy": _copy,
     "filter": _filter,
     "command": _command,
-    "down": _move(1),
-    "up": _move(-1),
-    "top": _ends(last=False),
-    "end": _ends(last=True),
-    "page_down": _move(1, pages=True),
-    "page_up": _move(-1, pages=True),
+    "down": _move("cursor_down", "down"),
+    "up": _move("cursor_up", "up"),
+    "top": _move("first", "home"),
+    "end": _move("last", "end"),
+    "page_down": _move("page_down", "page_down"),
+    "page_up": _move("page_up", "page_up"),
     "column": _choose(lambda state: state.next_section()),
     "yes": _yes,
     "say": _say,

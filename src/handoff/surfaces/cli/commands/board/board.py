@@ -37,7 +37,7 @@ def made(ctx: Context, project: str) -> BoardApp:
     from handoff.surfaces.cli.commands.board.view import BoardApp
 
     ctx.out.leave_screen()
-    return BoardApp(BoardState(OverviewFeed(ctx.app, project=project)), colour=not ctx.settings.get("NO_COLOR"))
+    return BoardApp(BoardState(OverviewFeed(ctx.app, project=project)))
 
 
 def _board(ctx: Context, arguments: argparse.Namespace) -> int:

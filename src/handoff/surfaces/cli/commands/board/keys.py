@@ -1,4 +1,4 @@
-"""The keys of the board: one table, from which the footer, the page of keys and the documentation come."""
+"""The keys of the board: one table, from which the bindings, the footer, the page of keys and the documentation come."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class BoardKey(Record):
 
 
 KEYS = (
+    BoardKey("?", "keys", "keys", "this page", (LIST, PAGE, GATE)),
     BoardKey("enter", "open", "open", "open what is chosen: a gate, an agent's words, or the task with its history"),
     BoardKey("a", "answer", "answer", "answer a gate: see the question, checks, weakened tests and the diff first"),
     BoardKey("r", "retry", "retry", "let what is blocked or held try again"),
@@ -29,7 +30,7 @@ KEYS = (
     BoardKey("o", "land", "land", "land green work onto your branch"),
     BoardKey("E", "change", "", "change a task that nobody works on: its brief, agent, model or check"),
     BoardKey("R", "retry_all", "", "the same for everything that is blocked for the same cause"),
-    BoardKey("p", "pause", "pause", "let a task wait, or go on: nothing that runs is stopped"),
+    BoardKey("p", "pause", "", "let a task wait, or go on: nothing that runs is stopped"),
     BoardKey("l", "log", "log", "what its agent says, followed while you are at the end"),
     BoardKey("s", "speak", "", "say something to the agent at work; it reads it after its next step", (LIST, PAGE)),
     BoardKey("t", "take", "", "take a task over: its conversation opens here, or another agent goes on with it"),
@@ -44,7 +45,7 @@ KEYS = (
     BoardKey("n", "next", "", "the next line that needs you"),
     BoardKey("L", "journal", "", "the journal, followed"),
     BoardKey("c", "copy", "", "copy the command that belongs to the line"),
-    BoardKey("/", "filter", "filter", "show only lines with these words; esc shows all again"),
+    BoardKey("/", "filter", "", "show only lines with these words; esc shows all again"),
     BoardKey(":", "command", "", "run any handoff command"),
     BoardKey("j", "down", "", "one line down, also the arrow", (LIST, PAGE, GATE)),
     BoardKey("k", "up", "", "one line up, also the arrow", (LIST, PAGE, GATE)),
@@ -60,29 +61,12 @@ KEYS = (
     BoardKey("e", "edit", "edit", "say yes with the text as you change it in your editor", (GATE,)),
     BoardKey("]", "next_file", "next file", "the next file of the diff", (GATE,)),
     BoardKey("escape", "back", "back", "back, or away with the filter", (LIST, PAGE, GATE)),
-    BoardKey("?", "keys", "keys", "this page", (LIST, PAGE, GATE)),
     BoardKey("q", "quit", "quit", "leave; agents go on", (LIST, PAGE, GATE)),
 )
 SHOWN = {"enter": "⏎", "escape": "esc", "pagedown": "PgDn", "pageup": "PgUp"}
-_OTHERS = {"down": "j", "up": "k", "home": "g", "end": "G", "space": "pagedown", "ctrl+c": "q"}
+ALSO = {"j": "down", "k": "up", "g": "home", "G": "end", "pagedown": "space"}
 
 
 def shown(key: str, *, ascii_only: bool = False) -> str:
     """A key as it is printed on a keyboard."""
     return "enter" if ascii_only and key == "enter" else SHOWN.get(key, key)
-
-
-def act_of(key: str, character: str | None, where: str) -> str:
-    """What a key does here; nothing for one that does nothing."""
-    typed = key if len(key) > 1 and key in (*_OTHERS, "enter", "escape", "pagedown", "pageup", "tab") else character
-    typed = "1-9" if typed and typed in "123456789" else _OTHERS.get(key, typed)
-    return next((one.act for one in KEYS if one.key == typed and where in one.where), "")
-
-
-def footer(where: str, *, ascii_only: bool) -> list[tuple[str, str]]:
-    """The keys worth a place in the footer, with their words."""
-    found = [(shown(one.key, ascii_only=ascii_only), one.word) for one in KEYS if one.word and where in one.where]
-    if where != LIST:
-        return found
-    last = ("?", "q")
-    return [*(pair for pair in found if pair[0] not in (*last, "esc")), *(pair for pair in found if pair[0] in last)]

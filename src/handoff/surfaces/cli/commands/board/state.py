@@ -6,13 +6,15 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.place import transcripts
 from handoff.engine.work.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.cli.commands.board.keys import GATE, LIST, PAGE
-from handoff.surfaces.cli.commands.board.text import common_folder, wrap
+from handoff.surfaces.cli.commands.board.text import common_folder
 from handoff.surfaces.vocabulary import finished_words, fold, matches, wants_ascii
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from handoff.engine.work.overview import OverviewFeed, OverviewItem
+
+    StyledLine = tuple[str, str]
 
 _TITLES = {NEEDS: "NEEDS YOU", RUNNING: "RUNNING", LANDED: "FINISHED", NEXT: "NEXT"}
 _TAIL = 200
@@ -28,67 +30,33 @@ class BoardRow(Record):
     title: str
     items: tuple[OverviewItem, ...] = ()
     name: str = ""
-    shown: str = ""
-    """Its address, without what all lines of its section begin with; of a title that beginning."""
+    folder: str = ""
+    """What the addresses of all lines of its section begin with."""
+
+    @property
+    def shown(self) -> str:
+        """Its address without that beginning, which stands in the section's title."""
+        more = f" and {len(self.items) - 1} more" if len(self.items) > 1 else ""
+        return self.items[0].address.removeprefix(f"{self.folder}/") + more
 
 
 class TextPage:
-    """A page of text with a place; it follows its end while it stands there, and otherwise says how much is new."""
+    """A page of text; one that can be read anew is followed while its end is in view, and otherwise says how much is new."""
 
-    def __init__(
-        self, title: str, lines: list[tuple[str, str]], *, follows: bool = False, item: OverviewItem | None = None
-    ) -> None:
-        self.title, self.lines, self.follows, self.item = title, lines, follows, item
-        self.top = len(lines) if follows else 0
-        self.laid: list[tuple[str, str]] = []
-        self.starts: list[int] = []
-        self._laid_for: tuple[list[tuple[str, str]], int] | None = None
+    def __init__(self, title: str, lines: list[StyledLine], *, item: OverviewItem | None = None) -> None:
+        self.title, self.lines, self.item = title, lines, item
         self.files: list[int] = []
+        """Which of the lines begin a file of a diff."""
         self.answers = False
-        self.again: Callable[[], list[tuple[str, str]]] | None = None
-        self._seen = len(lines)
-        self._height = 1
-
-    @property
-    def fresh(self) -> int:
-        return len(self.lines) - self._seen if not self.follows and self.again else 0
-
-    def lay(self, width: int) -> None:
-        """Wrap the lines to a width."""
-        if self._laid_for is not None and self._laid_for[0] is self.lines and self._laid_for[1] == width:
-            return
-        self._laid_for, self.laid, self.starts = (self.lines, width), [], []
-        for text, style in self.lines:
-            self.starts.append(len(self.laid))
-            self.laid += [(piece, style) for piece in wrap(text, width)]
-
-    def place(self, width: int, height: int) -> int:
-        """The first of the wrapped lines that is shown."""
-        self.lay(width)
-        self._height = max(1, height)
-        last = max(0, len(self.laid) - self._height)
-        self.top = last if self.follows else max(0, min(self.top, last))
-        if self.follows:
-            self._seen = len(self.lines)
-        return self.top
-
-    def move(self, by: int) -> None:
-        self.top = max(0, self.top + by)
-        self.follows = bool(self.again) and self.top >= len(self.laid) - self._height
-
-    def page(self, by: int) -> None:
-        self.move(by * max(1, self._height - 1))
-
-    def ends(self, *, last: bool) -> None:
-        self.top = len(self.laid) if last else 0
-        self.follows = last and bool(self.again)
+        self.again: Callable[[], list[StyledLine]] | None = None
+        self.seen = len(lines)
 
 
 class LinePrompt:
-    """A line that is to be typed, and what happens with it."""
+    """A line that is to be typed, or one key of it, and what happens with it."""
 
-    def __init__(self, label: str, done: Callable[[str], None], text: str = "") -> None:
-        self.label, self.done, self.text = label, done, text
+    def __init__(self, label: str, done: Callable[[str], None], text: str = "", *, one_key: bool = False) -> None:
+        self.label, self.done, self.text, self.one_key = label, done, text, one_key
 
 
 class BoardState:
@@ -101,14 +69,13 @@ class BoardState:
         self.filter = ""
         self.page: TextPage | None = None
         self.prompt: LinePrompt | None = None
-        self.typed = ""
-        self.confirm: tuple[str, Callable[[], None]] | None = None
         self.message = self.message_style = ""
         self._told_for = 0
         self.live = "live"
         self.rows: list[BoardRow] = []
         self.last_words: list[str] = []
-        self._tops: dict[str, int] = {}
+        self._at = 0
+        self._known: dict[str, BoardRow] = {}
         self._heard = transcripts.LastWords(feed.app)
         self.gather()
 
@@ -120,30 +87,37 @@ class BoardState:
 
     def gather(self) -> None:
         """The rows as they are now; the chosen line stays chosen while it is there."""
-        before = self.position()
-        wanted = self.filter
-        self.rows = []
+        before, known, wanted = self.position(), self._known, self.filter
+        self.rows, self._known = [], {}
         for section in SECTIONS:
             items = self.feed.of(section)
             if wanted:
                 items = [one for one in items if matches(one, wanted)]
-            groups = fold(items) if section == NEEDS else [[item] for item in items]
-            if groups:
-                folder = common_folder([group[0].address for group in groups if group[0].key])
+            groups = map(tuple, fold(items)) if section == NEEDS else ((item,) for item in items)
+            if items:
+                folder = common_folder([item.address for item in items if item.key])
                 title = f"{_TITLES[section]} {len(items)}"
                 title += f": {finished_words(items)}" if section == LANDED else ""
-                self.rows.append(BoardRow(section, title, shown=folder))
+                self.rows.append(BoardRow(section, title, folder=folder))
                 for group in groups:
-                    shown = group[0].address.removeprefix(f"{folder}/")
-                    shown += f" and {len(group) - 1} more" if len(group) > 1 else ""
-                    self.rows.append(BoardRow(section, "", tuple(group), f"{section} {group[0].address}", shown))
-        if not any(row.name == self.chosen for row in self.rows if row.items):
-            near = self.rows[before : before + 2] if 0 <= before < len(self.rows) else []
+                    name = f"{section} {group[0].address}"
+                    row = known.get(name)
+                    if row is None or row.items != group or row.folder != folder:
+                        row = BoardRow(section, "", group, name, folder)
+                    self._known[name] = row
+                    self.rows.append(row)
+        if self.chosen not in self._known:
+            near = self.rows[before : before + 2] if before >= 0 else []
             row = next((row for row in (*near, *self.rows) if row.items), None)
             self.chosen = row.name if row else ""
 
     def position(self) -> int:
-        return next((place for place, row in enumerate(self.rows) if row.items and row.name == self.chosen), -1)
+        """Which row is chosen; -1 where there is none."""
+        if not (self._at < len(self.rows) and self.rows[self._at].name == self.chosen):
+            self._at = next(
+                (at for at, row in enumerate(self.rows) if row.items and row.name == self.chosen), len(self.rows)
+            )
+        return self._at if self._at < len(self.rows) else -1
 
     def row(self) -> BoardRow | None:
         at = self.position()
@@ -152,23 +126,6 @@ class BoardState:
     def item(self) -> OverviewItem | None:
         row = self.row()
         return row.items[0] if row else None
-
-    def scroll(self, name: str, at: int, height: int, length: int) -> int:
-        """Where a list begins, so that the chosen line is seen."""
-        top = self._tops.get(name, 0)
-        if at >= 0:
-            top = min(top, max(0, at - 1))
-            top = max(top, at - height + 1)
-        self._tops[name] = max(0, min(top, max(0, length - height)))
-        return self._tops[name]
-
-    def move(self, by: int) -> None:
-        """So many lines on, past the titles."""
-        places = [place for place, row in enumerate(self.rows) if row.items]
-        if places:
-            at = self.position()
-            now = places.index(at) if at in places else 0
-            self.chosen = self.rows[places[max(0, min(len(places) - 1, now + by))]].name
 
     def next_section(self) -> None:
         """The first line of the section after this one."""
@@ -207,11 +164,22 @@ class BoardState:
         """The task of a line as its commands name it."""
         return item.address if self.feed.project else item.address.removeprefix(f"{item.project}/")
 
+    def confirm(self, question: str, words: str, run: Callable[[], None]) -> None:
+        """Ask for y first; any other key leaves everything as it was."""
+
+        def done(key: str) -> None:
+            if key == "y":
+                run()
+            else:
+                self.tell(f"Left as it was: {words}")
+
+        self.prompt = LinePrompt(f"{question} y, any other key leaves it.", done, one_key=True)
+
     def tell(self, text: str, style: str = "") -> None:
         self.message, self.message_style, self._told_for = text, style, 0
 
     def age_message(self) -> None:
         """A message makes room for the keys after a while."""
         self._told_for += 1
-        if self._told_for > _TOLD and self.confirm is None:
+        if self._told_for > _TOLD:
             self.message = ""

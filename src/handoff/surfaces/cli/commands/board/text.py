@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import textwrap
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, set_cell_size
 
 from handoff.surfaces.cli.output import shown
 
@@ -44,17 +43,7 @@ def shorten(name: str, room: int, *, ascii_only: bool) -> str:
 
 def common_folder(names: list[str]) -> str:
     """What all of several names begin with, up to a slash; it stands once above them."""
-    return os.path.commonpath([os.path.dirname(name) for name in names]) if len(names) > 1 else ""
-
-
-def wrap(text: str, room: int) -> list[str]:
-    """A line in as many as it needs, none of them lost; what goes on is indented as its beginning."""
-    if cell_len(text) <= room:
-        return [text]
-    if not text.isascii():
-        return chop_cells(text, room)
-    indent = " " * min(len(text) - len(text.lstrip()), room // 2)
-    return textwrap.wrap(text, room, subsequent_indent=indent, drop_whitespace=False, break_on_hyphens=False) or [""]
+    return os.path.commonpath([os.path.dirname(name) for name in (min(names), max(names))]) if len(names) > 1 else ""
 
 
 def pad(text: str, room: int) -> str:

@@ -1,4 +1,4 @@
-"""The board on a terminal: one widget that draws lines, gathers what happens and draws four times a second."""
+"""The board on a terminal: textual's own widgets, filled anew four times a second with what has changed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import shlex
 import signal
 import sys
+from collections import Counter
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate, pairwise
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
 from textual.app import App, SuspendNotSupported
-from textual.geometry import Region
-from textual.strip import Strip
-from textual.widget import Widget
-from textual.widgets import Input
+from textual.binding import Binding
+from textual.containers import Container, Horizontal, VerticalScroll
+from textual.content import Content
+from textual.style import Style
+from textual.visual import Visual
+from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from handoff.base.clock import age, time_of_day
 from handoff.base.errors import HandoffError
@@ -27,90 +30,147 @@ from handoff.engine.session.agent_programs import own_words
 from handoff.engine.work.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
 from handoff.surfaces.cli.commands.board import acts, keys
-from handoff.surfaces.cli.commands.board.text import clean, cut, pad, shorten, wrap
-from handoff.surfaces.vocabulary import BAR, BAR_STYLES, LOOKS, bar_counts, cells, clock_of, finished_words, tally
+from handoff.surfaces.cli.commands.board.text import clean, cut, pad, shorten
+from handoff.surfaces.vocabulary import (
+    BAR,
+    BAR_STYLES,
+    LOOKS,
+    bar_counts,
+    cells,
+    clock_of,
+    finished_words,
+    money,
+    tally,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, ClassVar
 
-    from textual import events
     from textual.app import ComposeResult
+    from textual.strip import Strip
+    from textual.visual import RenderOptions
 
     from handoff.engine.work.act import Act
     from handoff.engine.work.overview import BatchProgress
-    from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState, LinePrompt
+    from handoff.surfaces.cli.commands.board.state import BoardRow, BoardState, StyledLine, TextPage
 
-    Line = list[tuple[str, str]]
+    Line = list[StyledLine]
 
 EVERY_SECONDS = 0.25
 _COMMAND_SECONDS = 600.0
-_COLOURS = {
-    "title": Style(bold=True, color="cyan"),
-    "good": Style(color="green"),
-    "warn": Style(color="yellow"),
-    "bad": Style(color="red"),
-    "moving": Style(color="cyan"),
-    "dim": Style(dim=True),
-    "strong": Style(bold=True),
-    "chosen": Style(reverse=True),
+_STYLES = {
+    "title": "bold ansi_cyan",
+    "good": "ansi_green",
+    "warn": "ansi_yellow",
+    "bad": "ansi_red",
+    "moving": "ansi_cyan",
+    "dim": "dim",
+    "strong": "bold",
 }
 _KEEP_NAME, _OLD_NAME = "\x1b[22;2t", "\x1b[23;2t"  # the window's name as it was, put aside and brought back
-_PLAIN = {name: Style(bold=style.bold, dim=style.dim, reverse=style.reverse) for name, style in _COLOURS.items()}
+NARROW, WIDE = 80, 140
+"""From so many columns on the words of the chosen line stand below the list, and beside it."""
+_LOW = 19
+"""A screen of fewer lines has no room for them below the list."""
+_BARS = 3
 
 
-class BoardView(Widget):
-    """Lines of text; only those that have changed are drawn anew."""
+def as_text(*lines: Iterable[StyledLine]) -> Content:
+    """Lines of pieces as one text."""
+    return Content("\n").join(
+        Content.assemble(*((text, _STYLES.get(style, "")) for text, style in line)) for line in lines
+    )
 
-    can_focus = True
 
-    def __init__(self, state: BoardState, *, colour: bool) -> None:
-        super().__init__()
-        self._state, self._styles = state, _COLOURS if colour else _PLAIN
-        self._lines: list[Line] = []
+def _block(lines: list[StyledLine]) -> Content:
+    return as_text(*([(text.removeprefix(" "), style)] for text, style in lines))
 
-    def redraw(self) -> None:
-        """Draw what there is now."""
-        fresh = draw(self._state, self.size.width, self.size.height)
-        old, self._lines = self._lines, fresh
-        if len(old) != len(fresh):
-            self.refresh()
-            return
-        changed = [Region(0, y, self.size.width, 1) for y, line in enumerate(fresh) if old[y] != line]
-        if changed:
-            self.refresh(*changed)
 
-    def render_line(self, y: int) -> Strip:
-        """One line; a piece without a style would stop the terminal's filter for NO_COLOR."""
-        width = self.size.width
-        if y >= len(self._lines):
-            return Strip.blank(width, Style())
-        pieces = [Segment(text, self._styles.get(style, Style())) for text, style in self._lines[y] if text]
-        return Strip(pieces).adjust_cell_length(width, Style())
+class RowVisual(Visual):
+    """A row of the list, put into words when it comes into view: of 5,000 few do."""
 
-    def on_resize(self) -> None:
-        self._lines = []
-        self.redraw()
+    def __init__(self, state: BoardState, at: int, height: int) -> None:
+        self._state, self._at, self._height = state, at, height
+
+    def render_strips(self, width: int, height: int | None, style: Any, options: RenderOptions) -> list[Strip]:
+        """The row as it is now."""
+        lines = row_lines(self._state, self._state.rows[self._at], width, card=self._height > 1)
+        # A list has no style of its own that is reversed: the chosen row is bold there, and a bar here.
+        shown = style + Style(reverse=True) if style.bold else style
+        strips = as_text(*lines).render_strips(width, height, shown, options)
+        return [strip.adjust_cell_length(width, shown.rich_style) for strip in strips]
+
+    def get_optimal_width(self, rules: Any, container_width: int) -> int:  # noqa: ARG002 - asked by textual
+        """All there is."""
+        return container_width
+
+    def get_height(self, rules: Any, width: int) -> int:  # noqa: ARG002 - the same
+        """One line, or two where there is room."""
+        return self._height
 
 
 class BoardApp(App[None]):
     """The board, until the person leaves."""
 
     CSS = """
-    Screen { background: ansi_default; }
-    BoardView { width: 1fr; height: 1fr; background: ansi_default; }
-    Input, Input:focus { dock: bottom; height: 1; border: none; padding: 0 1; background: ansi_default; }
+    Screen, Screen * { background: ansi_default; color: ansi_default; scrollbar-size-vertical: 1;
+        scrollbar-color: ansi_bright_black; scrollbar-color-hover: ansi_default; scrollbar-color-active: ansi_default;
+        scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default; scrollbar-background-active: ansi_default; }
+    #top, #bars, #message { height: auto; }
+    #head { width: 1fr; }
+    #live { width: auto; }
+    #body { height: 1fr; }
+    #list { height: 1fr; border: none; padding: 0; scrollbar-gutter: stable; }
+    OptionList > .option-list--option, OptionList:focus > .option-list--option { padding: 0; }
+    OptionList > .option-list--option-disabled { color: ansi_default; }
+    OptionList > .option-list--option-highlighted { text-style: bold; color: ansi_default; background: ansi_default; }
+    #words, #page { border-top: solid ansi_bright_black; border-title-color: ansi_default; padding: 0 1; }
+    #words { height: 33%; min-height: 5; display: none; }
+    .-middle.-high #words { display: block; }
+    .-wide #body { layout: horizontal; }
+    .-wide #list { width: 58%; height: 100%; }
+    .-wide #words { width: 1fr; height: 100%; border-left: solid ansi_bright_black; display: block; }
+    #page { height: 1fr; }
+    #message { padding: 0 1; max-height: 3; }
+    #line, #line:focus { height: 1; border: none; padding: 0 1; }
+    Footer { width: 1fr; }
+    FooterKey .footer-key--key, FooterKey .footer-key--description { background: ansi_default; color: ansi_default; }
+    FooterKey .footer-key--description { text-style: dim; }
+    FooterKey:last-of-type { dock: right; padding-left: 1; }
+    Screen.-ascii * { scrollbar-size-vertical: 0; }
+    .-ascii #words, .-ascii #page { border-top: ascii ansi_bright_black; }
+    .-wide.-ascii #words { border-left: ascii ansi_bright_black; }
     """
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[Any]] = []
+    AUTO_FOCUS = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-middle"), (WIDE, "-wide")]  # noqa: RUF012 - as textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]  # noqa: RUF012 - the same
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("ctrl+c,ctrl+q", "act('quit')", show=False, priority=True),
+        *(
+            Binding(key, f"act({words})", one.word, show=bool(one.word), key_display=one.key, priority=True)
+            for one in keys.KEYS
+            for key, words in (
+                [(number, f"'{one.act}', '{number}'") for number in "123456789"]
+                if one.key == "1-9"
+                else [(",".join(filter(None, (one.key, keys.ALSO.get(one.key)))), f"'{one.act}'")]
+            )
+        ),
+    ]
 
-    def __init__(self, state: BoardState, *, colour: bool = True) -> None:
+    def __init__(self, state: BoardState) -> None:
         super().__init__(ansi_color=True)
         self.state = state
-        self.view = BoardView(state, colour=colour)
-        self.line = Input()
-        self.line.display = False
-        self._asked: LinePrompt | None = None
+        self.list = OptionList(id="list", markup=False)
+        self.page = VerticalScroll(id="page", can_focus=False)
+        self.words = VerticalScroll(Static(markup=False), id="words", can_focus=False)
+        self.line = Input(id="line")
+        self.list.can_focus = self.page.display = self.line.display = False
+        self._parts = {name: Static(id=name, markup=False) for name in ("head", "live", "bars", "empty", "message")}
+        split = Container(self.list, self.words, id="body")
+        self.board = Container(self._parts["bars"], self._parts["empty"], split, id="board")
+        self._drawn: dict[str, Any] = {}
         self.title = "handoff"
         self.leaving: Callable[[], None] | None = None
         """What must be done before the board may end: a supervisor that works behind it is asked to leave."""
@@ -122,16 +182,27 @@ class BoardApp(App[None]):
         self._on_terminal = False
 
     def compose(self) -> ComposeResult:
-        yield self.view
+        parts = self._parts
+        yield Horizontal(parts["head"], parts["live"], id="top")
+        yield self.board
+        yield self.page
+        yield parts["message"]
         yield self.line
+        yield Footer(compact=True)
 
     def on_mount(self) -> None:
-        self.view.focus()
+        self.screen.set_class(self.state.ascii_only, "-ascii")
+        self.watch(self.list, "highlighted", self._choose, init=False)
         self._on_terminal = not self.is_headless and sys.stdin.isatty()
         self.set_interval(EVERY_SECONDS, self.tick)
+        self.call_after_refresh(self.show)
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 asyncio.get_running_loop().add_signal_handler(number, self.leave)
+
+    def on_resize(self) -> None:
+        """The list has other room when its own size has changed."""
+        self.call_after_refresh(self.show)
 
     def tick(self) -> None:
         """Gather what has happened, then draw."""
@@ -143,13 +214,12 @@ class BoardApp(App[None]):
             self.leave()  # the window is gone and no signal came: reading from it would never end
             return
         try:
-            state.feed.look()
+            if state.feed.look():
+                state.gather()
             state.live = "live"
         except HandoffError as error:
             state.live = "not live:"
             state.tell(error.message, "bad")
-        state.gather()
-        state.listen()
         state.age_message()
         if state.page is not None and state.page.again is not None:
             state.page.lines = state.page.again()
@@ -160,34 +230,42 @@ class BoardApp(App[None]):
             self._ring("All is done.")
         self._rung, self._left = needs, left
         self._name_window(needs)
-        self.view.redraw()
+        self.show()
 
-    def on_key(self, event: events.Key) -> None:
-        state = self.state
-        if state.prompt is not None and event.key not in ("escape", "ctrl+c", "enter") and not event.is_printable:
-            return  # it moves in the line
-        event.prevent_default()
-        event.stop()
-        if state.prompt is not None and event.key == "enter":
-            self._typed(self.line.value)
-        elif state.prompt is not None and event.is_printable:  # typed faster than the line was there
-            self.line.insert_text_at_cursor(event.character or "")
-        elif state.prompt is not None:
-            state.prompt = None
-        elif state.confirm is not None:
-            words, run = state.confirm
-            state.confirm = None
-            state.tell("" if event.character == "y" else f"Left as it was: {words}")
-            if event.character == "y":
-                run()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key does something where it belongs, and what is typed into the line is no key."""
+        if action != "act":
+            return True
+        act, state = str(parameters[0]), self.state
+        if state.prompt is not None or (act == "back" and state.page is None):
+            return act == "back" and bool(state.prompt or state.filter)
+        return any(one.act == act and state.where in one.where for one in keys.KEYS)
+
+    def get_key_display(self, binding: Binding) -> str:
+        """A key as it is printed on a keyboard."""
+        return keys.shown(binding.key_display or binding.key, ascii_only=self.state.ascii_only)
+
+    def action_act(self, act: str, *words: str) -> None:
+        """What the table of keys says."""
+        self.state.tell("")
+        if self.state.prompt is not None:
+            self.state.prompt = None
         else:
-            state.tell("")
-            state.typed = event.character or ""
-            act = keys.act_of(event.key, event.character, state.where)
-            if act:
-                acts.ACTS[act](self)
-        self._show_line()
-        self.view.redraw()
+            acts.ACTS[act](self, *words)
+        self.show()
+        if self.state.page is None:  # wherever the wheel has gone
+            self.list.scroll_to_highlight()
+            if self.state.position() <= 1:
+                self.list.scroll_home(animate=False)  # the title above it too
+
+    def on_option_list_option_selected(self) -> None:
+        """A click opens a line."""
+        self.action_act("open")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Where one key is asked for, it counts as it is typed."""
+        if self.state.prompt is not None and self.state.prompt.one_key and event.value == self.line.value != "":
+            self._typed(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter in the line."""
@@ -197,29 +275,141 @@ class BoardApp(App[None]):
         prompt, self.state.prompt = self.state.prompt, None
         if prompt is not None:
             prompt.done(text.strip())
+        self.show()
+
+    def _choose(self, at: int | None) -> None:
+        if at is not None and at < len(self.state.rows) and self.state.rows[at].name != self.state.chosen:
+            self.state.chosen = self.state.rows[at].name
+            self._show_words()
+
+    # --- what is known, into the widgets
+
+    def show(self) -> None:
+        """Bring every widget up to date; what is as it was is left alone."""
+        if not self.is_running or not self.list.is_attached:
+            return
+        state, size, board = self.state, self.size, self.state.page is None
+        self._put("head", [head(state, size.width)])
+        self._put("live", [[(f" {state.live} {time_of_day(state.feed.now)} ", "dim")]])
+        if board:
+            batches = state.feed.batches[:_BARS] if size.height > _LOW // 2 else ()
+            self._put("bars", [bar_line(state, batch, size.width) for batch in batches])
+            self._put("empty", [] if state.rows else empty_lines(state))
+            self._show_list()
+            self._show_words()
+        else:
+            self._show_page()
         self._show_line()
-        self.view.redraw()
+        self.board.display, self.page.display = board, not board
+        if self._changed("keys", (state.where, state.prompt, state.filter)):
+            self.refresh_bindings()
+
+    def _changed(self, name: str, now: Any) -> bool:
+        before, self._drawn[name] = self._drawn.get(name, self), now
+        return bool(before != now)
+
+    def _put(self, name: str, lines: list[Line]) -> None:
+        if self._changed(name, lines):
+            self._parts[name].display = bool(lines)
+            self._parts[name].update(as_text(*lines))
+
+    def _show_list(self) -> None:
+        rows, top = self.state.rows, self.list.scroll_offset.y
+        cards, size = self._cards(), self.list.scrollable_content_region
+        heights = [(2 if row.section in cards else 1) if row.items else 0 for row in rows]
+        in_view = rows[top : top + size.height]
+        shown = [row_lines(self.state, row, size.width, card=row.section in cards) for row in in_view]
+        if self._changed("heights", heights):
+            self.list.set_options(
+                Option(RowVisual(self.state, at, height or 1), disabled=not height) for at, height in enumerate(heights)
+            )
+            self.list.scroll_to(y=top, animate=False, immediate=True)
+        elif self._changed("rows", shown) and rows:
+            self.list._option_render_cache.clear()  # noqa: SLF001 - replacing a prompt measures all 5,000 rows anew
+            self.list.refresh()
+        self.list.highlighted = self.state.position() if rows else None
+
+    def _cards(self) -> set[str]:
+        """The sections whose lines have two lines, as far as there is room."""
+        counts = Counter(row.section for row in self.state.rows if row.items)
+        room, needed = self.list.size.height - len(self.state.rows), accumulate(counts[one] for one in SECTIONS)
+        return {section for section, lines in zip(SECTIONS, needed, strict=True) if lines <= room}
+
+    def _show_words(self) -> None:
+        """The last words of the chosen session, or all that is said of the chosen line, with its command."""
+        state = self.state
+        state.listen()
+        item = state.item()
+        words = state.last_words if item is not None else []
+        lines: list[Line] = [[(clean(text), "")] for text in words]
+        if item is not None and not lines:
+            lines = [[(clean(state.words_of(item) or LOOKS[item.look].word), "")], [(clean(item.command), "dim")]]
+        if self._changed("words", (item and item.address, lines, self.words.size.width)):
+            what = "" if item is None else "last words" if item.section == RUNNING else LOOKS[item.look].word
+            self.words.border_title = self._title(item.address if item else "", what, self.words.size.width)
+            self.words.query_one(Static).update(as_text(*lines))
+            if words:
+                self.words.scroll_end(animate=False)
+            else:
+                self.words.scroll_home(animate=False)
+
+    def _title(self, name: str, what: str, room: int) -> Content:
+        dot = " - " if self.state.ascii_only else " · "
+        room = max(12, room - len(what) - len(dot) - 6)
+        return Content(shorten(name, room, ascii_only=self.state.ascii_only) + dot + clean(what) if name else "")
+
+    def _show_page(self) -> None:
+        page, box = self.state.page, self.page
+        assert page is not None  # noqa: S101 - asked before
+        fresh, at_end = self._changed("lines", page.lines), box.is_vertical_scroll_end
+        if self._changed("page", page):
+            self.call_next(self._open_page, page)
+        elif fresh and page.again is not None:
+            box.query_one(Static).update(_block(page.lines))
+            if at_end:
+                box.scroll_end(animate=False)
+        page.seen = len(page.lines) if at_end else page.seen
+        new, more = len(page.lines) - page.seen, box.max_scroll_y - box.scroll_offset.y
+        told = f"{new} new, G" if new > 0 else f"{more} more, G" if more > 0 else "following" if page.again else "end"
+        if self._changed("title", (page.title, told, self.size.width)):
+            box.border_title = self._title(page.title, told, self.size.width)
+
+    async def _open_page(self, page: TextPage) -> None:
+        """Each file of a diff is a widget of its own: only what is in view is drawn."""
+        starts = [0, *page.files, len(page.lines)]
+        blocks = [page.lines[start:end] for start, end in pairwise(starts)]
+        await self.page.remove_children()
+        await self.page.mount_all(Static(_block(block), markup=False) for block in blocks)
+        if page.again is not None:
+            self.page.scroll_end(animate=False)
+        else:
+            self.page.scroll_home(animate=False)
+
+    def next_file(self) -> None:
+        """Of a diff; after the last one the first."""
+        files = list(self.page.children)[1:]
+        file = next((one for one in files if one.virtual_region.y > self.page.scroll_offset.y), files[0])
+        self.page.scroll_to_widget(file, top=True, animate=False)
 
     def _show_line(self) -> None:
         """The line to type in is there while something is asked, and has the keys."""
-        prompt = self.state.prompt
-        if prompt is self._asked:
+        prompt, state = self.state.prompt, self.state
+        told = (prompt.label, "strong") if prompt is not None else (state.message, state.message_style)
+        self._put("message", [[told]] if told[0] else [])
+        self.query_one(Footer).display = not told[0]
+        if not self._changed("prompt", prompt):
             return
-        self._asked, self.line.display = prompt, prompt is not None
+        self.line.display = prompt is not None
         if prompt is not None:
             self.line.value, self.line.cursor_position = prompt.text, len(prompt.text)
-        self.screen.set_focus(self.view if prompt is None else self.line)
-
-    def action_help_quit(self) -> None:
-        """Ctrl-C leaves, as everywhere."""
-        self.leave()
+        self.screen.set_focus(None if prompt is None else self.line)
 
     def leave(self) -> None:
         """End the board; what runs goes on."""
         if self.leaving is not None:
             leaving, self.leaving = self.leaving, None
             self.state.tell("Leaving; agents go on ...")
-            self.view.redraw()
+            self.show()
             leaving()
         else:
             self.exit()
@@ -282,85 +472,32 @@ class BoardApp(App[None]):
             self._driver.write(_OLD_NAME)
 
 
-# --- Drawing the board: from what is known to styled lines of a given width, without a terminal
-
-NARROW, WIDE = 80, 140
-_BARS = 3
-_LEAST_LIST = 8
-_LEFT = 58
-"""The share of a wide screen that the list has; the rest is for the words of the chosen line."""
+# --- the words of each part
 
 
-def draw(state: BoardState, width: int, height: int) -> list[Line]:
-    """The whole screen."""
-    body = _page(state, width, height - 2) if state.page is not None else _board(state, width, height - 2)
-    foot = _foot(state, width)
-    room = max(0, height - 2)
-    return [_head(state, width), *[*body, *([[]] * room)][:room], foot][:height]
-
-
-def _head(state: BoardState, width: int) -> Line:
-    feed, plain = state.feed, state.ascii_only
-    counts = {section: len(feed.order[section]) for section in SECTIONS}
-    needs = counts[NEEDS]
+def head(state: BoardState, width: int) -> Line:
+    """How much of everything there is, and what it has cost."""
+    feed, wide = state.feed, width >= NARROW
+    needs, running, landed = (len(feed.order[section]) for section in (NEEDS, RUNNING, LANDED))
+    mark = {look: LOOKS[look].mark(ascii_only=state.ascii_only) for look in ("running", "landed", "blocked")}
     line: Line = [(f" {feed.project or 'every project'} ", "title")]
-    if width >= NARROW:
-        line.append(
-            (
-                f" {needs} need you " if needs > 1 else " 1 needs you " if needs else " nothing needs you ",
-                "warn" if needs else "dim",
-            )
-        )
-        line.append(
-            (
-                f" {LOOKS['running'].mark(ascii_only=plain)}{counts[RUNNING]} running ",
-                "moving" if counts[RUNNING] else "dim",
-            )
-        )
-        line.append(
-            (
-                f" {LOOKS['landed'].mark(ascii_only=plain)}{finished_words(feed.of(LANDED)) or '0 landed'} ",
-                "good" if counts[LANDED] else "dim",
-            )
-        )
+    if wide:
+        told = f"{needs} need you" if needs > 1 else "1 needs you" if needs else "nothing needs you"
+        line.append((f" {told} ", "warn" if needs else "dim"))
     else:
         asks = sum(item.look == "gated" for item in feed.of(NEEDS))
         line.append((f" ?{asks}", "warn" if asks else "dim"))
-        line.append((f" {LOOKS['blocked'].mark(ascii_only=plain)}{needs - asks}", "bad" if needs - asks else "dim"))
-        line.append((f" {LOOKS['running'].mark(ascii_only=plain)}{counts[RUNNING]}", "moving"))
-        line.append((f" {LOOKS['landed'].mark(ascii_only=plain)}{counts[LANDED]} ", "good"))
+        line.append((f" {mark['blocked']}{needs - asks}", "bad" if needs - asks else "dim"))
+    line.append((f" {mark['running']}{running}{' running ' if wide else ''}", "moving" if running else "dim"))
+    done = finished_words(feed.of(LANDED)) or "0 landed"
+    line.append((f" {mark['landed']}{done if wide else landed} ", "good" if landed else "dim"))
     if feed.spent or feed.allowed:
-        line.append((f" ${feed.spent:.2f}" + (f" of ${feed.allowed:g}" if feed.allowed else ""), ""))
-    right = f"{state.live} {time_of_day(feed.now)} "
-    room = width - sum(len(text) for text, _ in line) - len(right)
-    return [*line, (" " * room, ""), (right, "dim")] if room > 0 else line
+        line.append((f" {money(feed.spent, feed.allowed)}", ""))
+    return line
 
 
-def _board(state: BoardState, width: int, height: int) -> list[Line]:
-    bars = [_bar(state, batch, width) for batch in state.feed.batches[:_BARS]] if height > _LEAST_LIST else []
-    height -= len(bars)
-    if not state.rows:
-        body = _empty(state)
-    elif width >= WIDE:
-        left = width * _LEFT // 100
-        words = _pane(state, width - left - 2, height)
-        split = [("|" if state.ascii_only else "│", "dim"), (" ", "")]
-        rows = zip(_list(state, left, height), words, strict=False)
-        body = [[*_filled(line, left), *split, *beside] for line, beside in rows]
-    elif width >= NARROW and height > 2 * _LEAST_LIST:
-        pane = max(5, height // 3)
-        body = _list(state, width, height - pane)
-        body += _pane(state, width, pane)
-    else:
-        body = _list(state, width, height)
-    return [*bars, *body, *([[]] * height)][: height + len(bars)]
-
-
-def _filled(line: Line, width: int) -> Line:
-    return [*line, (" " * max(0, width - sum(cell_len(text) for text, _ in line)), "")]
-
-
-def _bar(state: BoardState, batch: BatchProgress, width: int) -> Line:
+def bar_line(state: BoardState, batch: BatchProgress, width: int) -> Line:
+    """How far a batch is."""
     counts = bar_counts(batch.counts)
     name = batch.id if state.feed.project else f"{batch.project}/{batch.id}"
     size = max(8, min(30, width // 8))
@@ -370,137 +507,39 @@ def _bar(state: BoardState, batch: BatchProgress, width: int) -> Line:
     return [*line, (f"  {cut(tally(counts), width - used - 3)}", "dim")]
 
 
-def _empty(state: BoardState) -> list[Line]:
+def empty_lines(state: BoardState) -> list[Line]:
+    """What there is to do where there is nothing."""
     if state.filter:
-        return [[("", "")], [(f" Nothing has the words '{state.filter}'. esc shows all.", "dim")]]
+        return [[], [(f" Nothing has the words '{state.filter}'. esc shows all.", "dim")]]
     program = state.feed.app.settings.program
-    lines: list[Line] = [[("", "")], [(" Nothing waits, nothing runs.", "strong")], [("", "")]]
+    lines: list[Line] = [[], [(" Nothing waits, nothing runs.", "strong")], []]
     lines.append([(" Give it work:   ", ""), (f"{program} task add ID 'what to do' --check 'pytest'", "dim")])
     if not state.feed.facts.supervisors:
         lines.append([(" Let it work:    ", ""), (f"{program} work --agent NAME", "dim")])
     return lines
 
 
-def _list(state: BoardState, width: int, height: int) -> list[Line]:
-    room, wide = height - len(state.rows), set()
-    for section in SECTIONS:  # two lines an item, as far as there is room
-        room -= sum(bool(row.items) for row in state.rows if row.section == section)
-        if room >= 0:
-            wide.add(section)
-    if wide:
-        lines: list[Line] = []
-        for row in state.rows:
-            lines += _card(state, row, width) if row.items and row.section in wide else [_row(state, row, width)]
-        return lines + [[]] * (height - len(lines))
-    at = state.position()
-    top = state.scroll("", at, height, len(state.rows))
-    return [_row(state, row, width) for row in state.rows[top : top + height]] + [[]] * max(0, height - len(state.rows))
-
-
-def _row(state: BoardState, row: BoardRow, width: int) -> Line:
+def row_lines(state: BoardState, row: BoardRow, width: int, *, card: bool) -> list[Line]:
+    """A section's title; or of a task its name, since when and what is said of it, on a second line where there is room."""
     if not row.items:
-        folder = [(f"  {cut(row.shown, max(0, width - len(row.title) - 3))}", "dim")] if row.shown else []
-        return [(f" {row.title}", "warn" if row.section == NEEDS else "strong"), *folder]
-    return _item(state, row, width)
-
-
-def _item(state: BoardState, row: BoardRow, width: int) -> Line:
-    item, chosen = row.items[0], row.name == state.chosen
-    look = LOOKS[item.look]
-    wide = min(max(14, width // 3), 48)
+        folder = cut(row.folder, max(0, width - len(row.title) - 3))
+        return [[(f" {row.title}", "warn" if row.section == NEEDS else "strong"), (f"  {folder}", "dim")]]
+    item, look, running = row.items[0], LOOKS[row.items[0].look], row.section == RUNNING
     since = state.feed.now - item.at
-    when = clock_of(since) if item.section == RUNNING else age(since)
-    text = f" {pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide)} {when:>7}"
-    if width >= NARROW and item.section == RUNNING:
-        text += f"  {pad(cut(item.agent or 'a session', 9), 9)}"
-        text += f"  try {item.attempt}" if item.attempt > 1 else ""
-        text += f"  ${item.money:.2f}" if item.money else ""
-    words = state.words_of(item) or ("" if item.section in (RUNNING, LANDED) else look.word)
+    when = clock_of(since) if running else age(since)
+    words = state.words_of(item) or ("" if item.section in (RUNNING, LANDED) and not card else look.word)
     words = f"{look.word}, not landed yet: {words}" if item.look == "green" else words
     words = f"{look.word}: {words}" if item.look == "undone" else words
-    rest = cut(f"{text}  {words}", width - 3)
-    style = "chosen" if chosen else "dim" if item.look in ("waiting", "cancelled") else ""
-    return [(" ", style), (look.mark(ascii_only=state.ascii_only), style or look.style), (pad(rest, width - 2), style)]
-
-
-def _card(state: BoardState, row: BoardRow, room: int) -> list[Line]:
-    item = row.items[0]
-    look, since = LOOKS[item.look], state.feed.now - item.at
-    when = clock_of(since) if item.section == RUNNING else age(since)
-    beside = " ".join(
-        part
-        for part in (
-            item.agent if item.section == RUNNING else "",
-            f"try {item.attempt}" if item.attempt > 1 else "",
-            when,
-            f"${item.money:.2f}" if item.money else "",
-        )
-        if part
-    )
-    wide = max(6, room - len(beside) - 5)
-    first = f" {pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide + 1)}{beside}"
-    style = "chosen" if row.name == state.chosen else ""
-    words = state.words_of(item) or look.word
-    words = f"{look.word}, not landed yet: {words}" if item.look == "green" else words
-    return [
-        [
-            (" ", style),
-            (look.mark(ascii_only=state.ascii_only), style or look.style),
-            (pad(cut(first, room - 2), room - 2), style),
-        ],
-        [(pad(f"   {cut(words, room - 4)}", room), "dim")],
-    ]
-
-
-def _pane(state: BoardState, width: int, height: int) -> list[Line]:
-    """The last words of the chosen session, or all that is said of the chosen line, with its command."""
-    if height < 2:  # noqa: PLR2004 - a title and one line
-        return []
-    rule = "-" if state.ascii_only else "─"
-    item = state.item()
-    if item is None:
-        return [[]] * height
-    what = "last words" if item.section == RUNNING else LOOKS[item.look].word
-    title = f" {rule} {item.address} {'-' if state.ascii_only else '·'} {what} "
-    lines: list[Line] = [[(title + rule * max(0, width - len(title)), "dim")]]
-    body: list[Line] = []
-    if item.section == RUNNING:
-        said = [piece for text in state.last_words[-(height - 1) :] for piece in wrap(clean(text), width - 2)]
-        body = [[(f" {text}", "")] for text in said[-(height - 1) :]]
-    if not body:
-        words = state.words_of(item) or LOOKS[item.look].word
-        body = [[(f" {text}", "")] for text in wrap(clean(words), max(20, width - 2))[: height - 2]]
-        body += [[(f" {text}", "dim")] for text in wrap(clean(item.command), width - 2)]
-    return [*lines, *body, *([[]] * height)][:height]
-
-
-def _page(state: BoardState, width: int, height: int) -> list[Line]:
-    page = state.page
-    assert page is not None  # noqa: S101 - asked before
-    top = page.place(width - 1, height - 1)
-    shown: list[Line] = [[(text, style)] for text, style in page.laid[top : top + height - 1]]
-    more = len(page.laid) - top - height + 1
-    if more > 0:
-        told = f"{more} more, G" if page.fresh <= 0 else f"{page.fresh} new, G"
-    else:
-        told = "following" if page.follows else "end"
-    title = f" {page.title}"
-    gap = max(1, width - len(title) - len(told) - 1)
-    return [[(cut(title, width - len(told) - 2) + " " * gap, "strong"), (told, "dim")], *shown]
-
-
-def _foot(state: BoardState, width: int) -> Line:
-    if state.prompt is not None:
-        return [(cut(f" {state.prompt.label}", width - 1), "strong")]
-    if state.message:
-        return [(cut(f" {state.message}", width), state.message_style)]
-    *first, keys_key, quit_key = keys.footer(state.where, ascii_only=state.ascii_only)
-    room = width - sum(len(key) + len(word) + 3 for key, word in (keys_key, quit_key))
-    kept = []
-    for key, word in first:
-        room -= len(key) + len(word) + 3
-        if room < 0:
-            break
-        kept.append((key, word))
-    pairs = [*kept, keys_key, quit_key]
-    return [piece for key, word in pairs for piece in ((f" {key}", "strong"), (f" {word} ", "dim"))]
+    facts = [f"try {item.attempt}" if item.attempt > 1 else "", f"${item.money:.2f}" if item.money else ""]
+    mark = (f" {look.mark(ascii_only=state.ascii_only)} ", look.style)
+    style = "dim" if item.look in ("waiting", "cancelled") else ""
+    if card:
+        beside = " ".join(filter(None, (item.agent if running else "", *facts, when)))
+        wide = max(6, width - len(beside) - 5)
+        name = pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide)
+        return [[mark, (f"{name} {beside}", style)], [(f"   {cut(words, width - 4)}", "dim")]]
+    wide = min(max(14, width // 3), 48)
+    text = f"{pad(shorten(row.shown, wide, ascii_only=state.ascii_only), wide)} {when:>7}"
+    if running and width >= NARROW:
+        text = "  ".join(filter(None, (text, pad(cut(item.agent or "a session", 9), 9), *facts)))
+    return [[mark, (cut(f"{text}  {words}", width - 4), style)]]
