@@ -134,6 +134,7 @@ class BoardApp(App[None]):
     #page { height: 1fr; }
     #message { padding: 0 1; max-height: 3; }
     #line, #line:focus { height: 1; border: none; padding: 0 1; }
+    Input > .input--cursor { background: ansi_white; color: ansi_black; text-style: underline; }
     Footer { width: 1fr; }
     FooterKey .footer-key--key, FooterKey .footer-key--description { background: ansi_default; color: ansi_default; }
     FooterKey .footer-key--description { text-style: dim; }
@@ -319,14 +320,18 @@ class BoardApp(App[None]):
         heights = [(2 if row.section in cards else 1) if row.items else 0 for row in rows]
         in_view = rows[top : top + size.height]
         shown = [row_lines(self.state, row, size.width, card=row.section in cards) for row in in_view]
+        before = self._drawn.get("rows", [])
         if self._changed("heights", heights):
             self.list.set_options(
                 Option(RowVisual(self.state, at, height or 1), disabled=not height) for at, height in enumerate(heights)
             )
             self.list.scroll_to(y=top, animate=False, immediate=True)
-        elif self._changed("rows", shown) and rows:
+        elif self._changed("rows", shown):
             self.list._option_render_cache.clear()  # noqa: SLF001 - replacing a prompt measures all 5,000 rows anew
-            self.list.refresh()
+            for at, lines in enumerate(shown):
+                if before[at : at + 1] != [lines]:
+                    self.list.refresh_lines(top, len(lines))
+                top += len(lines)
         self.list.highlighted = self.state.position() if rows else None
 
     def _cards(self) -> set[str]:
