@@ -5,6 +5,7 @@ from __future__ import annotations
 from handoff.checks import questions
 from handoff.checks.findings import FileChange
 from handoff.engine.place.proof.altered_sources import written_beside
+from handoff.engine.place.proof.same_questions import held_to
 
 
 def built(before, after, *, path="shop.py", more=()):
@@ -83,6 +84,17 @@ def test_values_that_stand_beside_each_other_are_known_and_bounds_are_not():
     )
     assert written_beside([script]) == ['["a", "b"]', "[[1, 2], [1, 3]]", "[1, 2]", "[1, 3]"]
     assert written_beside(["assert.ok(got === 3 || got == 'b');\ngot === 3;\n"]) == ['[3, "b"]']
+
+
+def test_what_is_lost_is_refused_only_where_it_is_seen_twice():
+    one, two = (
+        {"where": "shop.py:worth", "how": ["way", "one more"]},
+        {"where": "shop.py:worth", "how": ["put", "None"]},
+    )
+    assert held_to([one, two], {"lost": []}, {"lost": [one, two]}) == [one, two]
+    assert held_to([one, two], {"lost": [one]}, {"lost": [one, two]}) == [two], "the old test does not mind it itself"
+    assert held_to([one, two], {"lost": []}, {"lost": [one]}) == [one], "the new test minds it after all"
+    assert held_to([one], None, {"why": "no answer"}) == [one], "a run without an answer excuses nothing"
 
 
 def test_figures_are_told_and_only_a_code_refuses():

@@ -96,6 +96,29 @@ class ChangedTests(Record):
         return self.ask(tree, files, {**told, "noticed": noticed, "known": old["known"], "here": here})
 
 
+def seen_twice(
+    one: ChangedTests, trees: tuple[str, str], old: Mapping[str, Any], new: Mapping[str, Any] | None, *, here: bool
+) -> Mapping[str, Any] | None:
+    """What new tests do not mind, asked once more of both before anybody is refused for it: the old ones on their own tree
+    must mind it again, and the new ones again not."""
+    lost = new["lost"] if new and "noticed" in old else ()
+    if not new or not lost:
+        return new
+    before, after = trees
+    files = [each.path for each in one.touched if each.before] or list(one.others[:_MOST_FILES])
+    told = {"taken": [], "maybe": [], "noticed": lost, "known": old["known"], "here": True}
+    theirs, ours = one.ask(before, files, told), one.new(after, {**old, "noticed": lost}, here=here)
+    return {**new, "lost": held_to(lost, theirs, ours)}
+
+
+def held_to(
+    lost: Sequence[Mapping[str, Any]], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> list[Mapping[str, Any]]:
+    """Those that the old tests did not lose themselves when they were asked again, and that the new ones lost again."""
+    again = [one for one in lost if not new or one in new.get("lost", lost)]
+    return [one for one in again if not old or one not in old.get("lost", ())]
+
+
 def is_asked(suite: Suite) -> bool:
     """Whether the runner of a suite can be asked from inside."""
     return runner_words(suite) is not None or suite.command == UNITTEST

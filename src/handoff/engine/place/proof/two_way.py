@@ -269,10 +269,11 @@ def _weigh_tests(
         added += probes.find_lost_constants(change.changes)
     figures: list[str] = []
     for one in listed if all(each.warning for each in added) else ():
-        said, here = minded[one.suite.name], True
+        said, here, stood = minded[one.suite.name], True, mixed
         if one.failed(said):
-            said, here = one.old(change.head, doubted), False  # names are others now
+            said, here, stood = one.old(change.head, doubted), False, change.head  # names are others now
         asked = one.new(change.tree, said, here=here) if said and said.get("noticed") else {}
+        asked = same_questions.seen_twice(one, (stood, change.tree), said or {}, asked, here=here)
         found, told = same_questions.judge(one.suite.name, said, asked)
         added += found
         figures += [told] if told else []
