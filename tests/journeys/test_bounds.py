@@ -13,6 +13,7 @@ import pytest
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, layer
 from sandbox import absent
 from scripts import handoff, processes_with, write_script
+from suites import Project, use_this_python
 
 BOMB = """import os, sys, time
 for number in range(200):
@@ -107,6 +108,16 @@ def test_a_check_that_takes_too_much_is_red_and_its_task_says_why(held, bounded,
     assert setting in bounded.reason(), bounded.reason()
     assert processes_with(bounded.mark) == []
     assert bystander.poll() is None
+
+
+def test_a_suite_of_a_flow_that_takes_too_much_gives_no_result_and_says_why(bounded, monkeypatch):
+    use_this_python(monkeypatch)
+    bomb = "".join(f"    {line}\n" for line in BOMB.splitlines())
+    files = {"pyproject.toml": "[tool.pytest.ini_options]\n", "tests/test_a.py": f"def test_a():\n{bomb}"}
+    project = Project(bounded.repo, {**files, bounded.mark: ""})
+    (report,) = project.run()
+    assert "session_processes allows 64" in report.trouble
+    assert not report.cases
 
 
 def test_memory_that_processes_share_counts_once(bounded):

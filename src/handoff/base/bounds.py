@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SIZES = {"%": 0, "M": 20, "G": 30, "T": 40}
 _MACHINE = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """What a container has of its machine."""
-_GLANCE_SECONDS, _LOOK_SECONDS, _NEWS = 0.02, 5.0, 8
+_GLANCE_SECONDS, _LOOK_SECONDS, _NEWS = 0.1, 5.0, 8
 _END_SECONDS = 3.0
 _RANK, FIRST = "/proc/self/oom_score_adj", "500"
 TO_BE_FIRST = ("/bin/sh", "-c", f'{{ echo {FIRST} > {_RANK}; }} 2>/dev/null; exec "$0" "$@"')
