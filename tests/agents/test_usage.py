@@ -285,6 +285,7 @@ def test_a_price_that_cannot_be_understood_is_an_error_that_shows_how(price):
     [
         ("claude", "CLAUDE_CONFIG_DIR", "projects/-clone/abc-1.jsonl"),
         ("codex", "CODEX_HOME", "sessions/2026/11/18/rollout-now-abc-1.jsonl"),
+        ("qwen", "QWEN_HOME", "projects/-clone/chats/abc-1.jsonl"),
     ],
 )
 def test_a_conversation_is_carried_to_the_persons_own_store_once_and_no_link_is_followed(

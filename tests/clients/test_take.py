@@ -99,7 +99,16 @@ def test_a_session_that_was_taken_over_hands_the_persons_words_on_and_not_ours(p
     assert "- Never touch README.md." in known["text"]
 
 
-@pytest.mark.clients("claude", "codex")
+# How each opens the conversation in a terminal, and how it takes one prompt there without one.
+OPENS = {"claude": ["claude", "--resume"], "codex": ["codex", "resume"], "opencode": ["opencode", "-s"]}
+ALONE = {
+    "claude": (["claude", "--resume"], ["-p", "What next?", "--allowedTools", "Bash"]),
+    "codex": (["codex", "exec", "resume"], [*BYPASS, "What next?"]),
+    "opencode": (["opencode", "run", "-s"], ["What next?"]),
+}
+
+
+@pytest.mark.clients("claude", "codex", "opencode")
 def test_a_task_that_is_taken_goes_on_in_the_conversation_of_its_client_is_given_back_and_lands(stage):
     begun = os.path.join(stage.tree, "owned", "begun")
     stage.serve(("shell", f"mkdir -p owned; echo x > {begun}; sleep 1000"), ("say", "never"))
@@ -108,11 +117,11 @@ def test_a_task_that_is_taken_goes_on_in_the_conversation_of_its_client_is_given
     taken = stage.cli("take", "demo", "--json").json
     process.communicate(timeout=600)
     words, server = taken["command"], stage.serve(("shell", "echo by-hand > owned/half.txt"), ("say", "hello"))
-    assert words[:-1] == {"claude": ["claude", "--resume"], "codex": ["codex", "resume"]}[stage.client]
-    ask = ["-p", "What next?", "--allowedTools", "Bash"] if stage.client == "claude" else [*BYPASS, "What next?"]
-    words = [*words, *ask] if stage.client == "claude" else ["codex", "exec", *words[1:], *ask]
+    named = dict(word.split("=", 1) for word in words[1:2]) if words[0] == "env" else {}
+    assert words[-3:-1] == OPENS[stage.client]
+    before, after = ALONE[stage.client]
     done = subprocess.run(
-        [*words, *stage.words()], cwd=taken["folder"], env=stage.environment, stdin=subprocess.DEVNULL, capture_output=True,
+        [*before, words[-1], *after, *stage.words()], cwd=taken["folder"], env={**stage.environment, **named}, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False, timeout=300, executable=f"{stage.root}/bin/{stage.client}",
     )  # fmt: skip
     assert server.requests, done.stdout + done.stderr

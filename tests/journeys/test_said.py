@@ -322,6 +322,24 @@ def test_words_that_a_client_took_to_its_death_are_seen_by_the_next_one(repo, cl
     assert (end["state"], found["state"], found["session"]) == ("done", "seen", end["session"])
 
 
+def test_words_that_a_client_was_killed_before_it_heard_are_seen_by_the_next_one(repo, cli, tmp_path):
+    cli("task", "add", "demo", "Fill a table.", "--check", "test -f made.txt")
+    process, first = _started(cli, repo, tmp_path, {"hang": True})
+    cli("session", "say", first, "use the other table")
+    folder = os.path.join(os.environ["HANDOFF_HOME"], "repo", "sessions", first)
+    with open(os.path.join(folder, "process.json"), encoding="utf-8") as file:
+        os.kill(int(json.load(file)["pid"]), signal.SIGKILL)
+    out, err = process.communicate(timeout=200)
+    assert json.loads(out)["state"] == "ready", out + err
+    assert [one["state"] for one in cli("show", "demo", "--json").json["messages"]] == ["queued"]
+    last = ({"expect": "use the other table"}, {"write": "made.txt", "text": "made"}, {"run": HOOK}, {"run": HOOK})
+    script = write_script(str(tmp_path / "last.toml"), *last)
+    end = cli("session", "start", "demo", "--agent", "scripted", "--with", script, "--json").json
+    (found,) = cli("show", "demo", "--json").json["messages"]
+    assert (end["state"], found["state"], found["session"]) == ("done", "seen", end["session"])
+    assert "the person you work for says" not in cli("session", "log", end["session"], "--raw").out, "nothing twice"
+
+
 def test_words_are_heard_once_although_the_supervisor_is_killed_between(repo, cli, tmp_path):
     cli("task", "add", "demo", "Fill a table.", "--check", "true")
     listen = f"until grep -qs table heard; do {HOOK} >> heard; sleep 0.1; done; {HOOK} >> heard; {HOOK} >> heard"

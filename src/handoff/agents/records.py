@@ -15,18 +15,29 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
+from handoff.store.foreign import empty_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
+_IN_THE_WORK = "--input-history-file /dev/null --no-gitignore --no-auto-commits --no-dirty-commits --map-tokens 0"
+"""What keeps aider from leaving files of its own between those of the task."""
 _FILES = {
     "claude": ("projects/*/{id}.jsonl", "projects/*/{id}/subagents/*.jsonl"),
     "codex": ("sessions/*/*/*/rollout-*{id}*.jsonl",),
     "gemini": ("tmp/*/chats/session-*-{short}*.jsonl",),
     "copilot": ("session-state/{id}/events.jsonl",),
+    "qwen": ("projects/*/chats/{id}.jsonl",),
 }
 """By client: the files of a conversation in its store."""
+_APART = {
+    "aider": (("aider-chat.md",), ("--chat-history-file", "{path}", *_IN_THE_WORK.split())),
+    "opencode": (("opencode/opencode.db", "opencode/share/opencode/opencode.db"), ("env", "OPENCODE_DB={path}")),
+}
+"""By client: where in its session's folder a conversation lies that is in no store, and the words that name it to the client."""
+_NOT_THE_PERSONS = ("permission", "account", "account_state", "control_account", "credential")
+"""Tables of opencode in which a session could leave what its client would obey: approvals and logins."""
 _SIGNS = (b'"usage"', b'"token_count"', b'"turn_context"', b'"tokens"')
 _CHUNK = 1 << 20
 _LONGEST = 1 << 26
@@ -74,16 +85,37 @@ def carry(client: str, patterns: list[str], conversation: str, environment: Mapp
     for path in _files_of(patterns[:1], conversation) if own and not _files_of(own, conversation) else ():
         below = path.split(os.sep)[-len(_FILES[client][0].split("/")) :]
         target = os.path.join(store_root(client, environment), *below)
-        text = bytearray()
-        for data in _chunks(path, 0):
-            text += data
-            if len(text) > MOST_CARRIED:
-                most = f"has more than {MOST_CARRIED // _CHUNK} MB"
-                raise UserError(f"The record of its conversation {most}, so it is not opened.", f"It lies in {path}")
-        if text:
-            make_folder(os.path.dirname(target), mode=0o700)
-            write_atomic(target, bytes(text), mode=0o600)
+        _copy(path, target)
     return bool(_files_of(own, conversation))
+
+
+def carry_apart(client: str, words: list[str], folder: str, target: str) -> list[str]:
+    """The words with the conversation that a client keeps in its session's folder alone, copied where no session can write.
+
+    What the person went on with there stays; nothing where the session kept none."""
+    files, more = _APART.get(client, ((), ()))
+    for name in files:
+        copy = os.path.join(target, os.path.basename(name))
+        if not os.path.exists(copy) and _copy(os.path.join(folder, name), copy) and copy.endswith(".db"):
+            _copy(os.path.join(folder, f"{name}-wal"), f"{copy}-wal")
+            empty_tables(copy, _NOT_THE_PERSONS)
+        if os.path.exists(copy):
+            told = [word.replace("{path}", copy) for word in more]
+            return [*told, *words] if told[0] == "env" else [*words, *told]
+    return []
+
+
+def _copy(path: str, target: str) -> bool:
+    text = bytearray()
+    for data in _chunks(path, 0):
+        text += data
+        if len(text) > MOST_CARRIED:
+            most = f"has more than {MOST_CARRIED // _CHUNK} MB"
+            raise UserError(f"The record of its conversation {most}, so it is not opened.", f"It lies in {path}")
+    if text:
+        make_folder(os.path.dirname(target), mode=0o700)
+        write_atomic(target, bytes(text), mode=0o600)
+    return bool(text)
 
 
 def _files_of(patterns: list[str], conversation: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Databases of other programs: read, never written, never made."""
+"""Databases of other programs: read, never made, and never written but for copies of ours."""
 
 from __future__ import annotations
 
@@ -35,6 +35,24 @@ def read_rows(path: str, sql: str, values: tuple[Any, ...] = ()) -> Iterator[tup
     except driver.Error as error:
         raise UserError(
             f"{path} cannot be read: {error}.", "Its program may have changed the form of its database."
+        ) from error
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def empty_tables(path: str, names: tuple[str, ...]) -> None:
+    """Leave no row in these tables of a copy, as far as it has them."""
+    connection = None
+    try:
+        connection = driver.connect(path, timeout=5.0, isolation_level=None)
+        known = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for name in names:
+            if name in known:
+                connection.execute(f"DELETE FROM {name}")  # noqa: S608 - names of ours
+    except driver.Error as error:
+        raise UserError(
+            f"{path} cannot be read: {error}.", "It is a copy of what a session left: remove it."
         ) from error
     finally:
         if connection is not None:

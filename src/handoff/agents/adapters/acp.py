@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from handoff.agents.contract import LaunchRequest
 
-TALK, PLAN = "acp.json", "plan"
+NAME, TALK, PLAN = "acp", "acp.json", "plan"
 _COUNTS = "inputTokens cachedReadTokens outputTokens thoughtTokens"
 _HOMES: dict[str, tuple[dict[str, str], tuple[tuple[str, str, bool], ...]]] = {
     "gemini": (
@@ -122,7 +122,7 @@ def _used(value: dict[str, Any]) -> Usage:
 
 
 ADAPTER = Adapter(
-    name="acp",
+    name=NAME,
     title="any agent that speaks ACP",
     programs=(),
     abilities=abilities,

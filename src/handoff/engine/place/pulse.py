@@ -59,6 +59,11 @@ def place(app: App) -> str:
     return os.path.join(app.settings.home, "sessions", "running")
 
 
+def taken(app: App, session: str) -> str:
+    """Where a conversation of it is that its person went on with."""
+    return os.path.join(app.settings.home, "sessions", "taken", session)
+
+
 def listing(app: App) -> list[Trace]:
     """Every session that was started here and is not concluded."""
     try:

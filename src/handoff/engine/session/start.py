@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
+from handoff.agents.adapters.acp import NAME as ACP
 from handoff.agents.adapters.person import NAME as PERSON
 from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
@@ -362,6 +363,7 @@ def _facts(
         "key": task.key,
         "fence": claim.fence,
         "agent": request.agent,
+        "client": _client_names(client, order)[-1],
         "version": client.version,
         "workspace": placement.folder,
         "started": stamp(now),
@@ -382,8 +384,13 @@ def _facts(
 def _records(app: App, client: Client, order: LaunchRequest, launch: Launch) -> list[str]:
     """Where the client keeps its own record of the conversation: what a killed one has used stands there alone."""
     environment = {**app.settings.environment, **launch.environment}
-    names = (client.adapter.name, os.path.basename("".join(order.words[:1])))  # over ACP the words are the client's
-    return next((found for name in names if (found := places(name, environment))), [])
+    return next((found for name in _client_names(client, order) if (found := places(name, environment))), [])
+
+
+def _client_names(client: Client, order: LaunchRequest) -> tuple[str, ...]:
+    """The adapter, and over ACP the client whose command the words are."""
+    name = client.adapter.name
+    return (name, os.path.basename("".join(order.words[:1]))) if name == ACP else (name,)
 
 
 def _session(

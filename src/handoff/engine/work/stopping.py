@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from handoff.agents import folder as folders
 from handoff.agents.by_hand import BY_HAND, start_words
-from handoff.agents.records import carry
+from handoff.agents.records import carry, carry_apart
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder
 from handoff.base.process import find
@@ -183,15 +183,21 @@ def conversation_of(app: App, taken: TakenTask) -> list[str]:
         return []
     path = folders.place(app.settings.home, taken.task.project, taken.session)
     facts, outcome = folders.get(path, folders.FACTS), folders.get(path, folders.OUTCOME)
-    agent, client_id = str(facts.get("agent", "")), str(outcome.get("client_id") or facts.get("client_id") or "")
-    if agent not in BY_HAND or not client_id or find(BY_HAND[agent].again[0], path=app.settings.path) is None:
+    agent = str(facts.get("client") or facts.get("agent", ""))
+    client_id = str(outcome.get("client_id") or facts.get("client_id") or "")
+    if agent not in BY_HAND or find(BY_HAND[agent].again[0], path=app.settings.path) is None:
         return []
-    kept = False
+    words, kept = start_words(BY_HAND[agent].again, session=client_id), False
     try:
+        state = str(facts.get("state") or path)
+        inside = os.path.join(state, folders.CLIENT)
+        own = inside if os.path.isdir(inside) else state
+        if "" not in words and (apart := carry_apart(agent, words, own, pulse.taken(app, taken.session))):
+            return apart
         kept = carry(agent, list(facts.get("records", ())), client_id, app.settings.environment)
     except UserError as error:
         app.notes.append(f"{error.message} {error.hint}")
-    return start_words(BY_HAND[agent].again, session=client_id) if kept or facts.get("sandbox") == NONE else []
+    return words if client_id and (kept or facts.get("sandbox") == NONE) else []
 
 
 def let_go(app: App, task: Task) -> None:

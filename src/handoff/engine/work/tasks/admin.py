@@ -422,7 +422,9 @@ def prune(app: App, *, project: str = "", days: float = 30.0, execute: bool = Fa
         for path in files:
             remove(path)
         for path in sessions:
-            remove_tree(path)
+            for one in (pulse.taken(app, os.path.basename(path)), path):
+                if os.path.isdir(one):
+                    remove_tree(one)
     if put_away and execute:
         lines = forgetting.archive_lines(app.database, folder=folder, before=before, project=project)
     elif put_away:

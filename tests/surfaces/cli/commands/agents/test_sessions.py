@@ -234,6 +234,18 @@ def test_a_question_lets_the_task_wait_for_a_person(project):
     assert project.run({"run": handoff("task", "block", "no")})["state"] == "blocked"
 
 
+def test_a_question_with_three_choices_is_answered_and_the_next_session_does_what_was_chosen(project):
+    project.task("--check", "grep -q Redis src/a.txt")
+    choices = ("--choice", "Postgres", "--choice", "Redis", "--choice", "'a plain file'")
+    end = project.run({"run": handoff("task", "ask", "'Where is it kept?'", *choices)}, code=0)
+    assert end["state"] == "gated"
+    assert project.cli("gate", "show", "demo", "--json").json["choices"] == ["Postgres", "Redis", "a plain file"]
+    assert project.cli("answer", "demo", "Redis").out == "Answered: demo is ready.\n"
+    done = {"write": "src/a.txt", "text": "Redis"}
+    end = project.run({"expect": "Where is it kept?"}, {"expect": "Redis"}, done, code=0)
+    assert (end["state"], project.state()["attempt"]) == ("done", 1)
+
+
 def _session_of(project, text: str) -> str:
     folder = os.path.join(project.home, "repo", "sessions")
     names = os.listdir(folder) if os.path.isdir(folder) else []

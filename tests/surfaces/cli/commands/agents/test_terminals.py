@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import sqlite3
 import subprocess
+import sys
 import time
 
 import pytest
 
+import acp_agent
 from sandbox import absent
 from scripts import handoff, processes_with, write_script
 
@@ -314,6 +318,63 @@ def test_a_task_that_is_taken_opens_the_conversation_of_its_client(project):
     assert code == 0, said
     assert f"resumed {conversation.removesuffix('.jsonl')} in {project.home}/repo/workspaces/demo-1/" in said
     assert project.state()["state"] == "ready"
+
+
+# What each client leaves of a conversation, and how it opens it again; the lines stand for its program.
+_LEAVES = {
+    "aider": 'while [ "$1" != --chat-history-file ]; do shift; done; echo the talk > "$2"',
+    "opencode": 'mkdir -p "$(dirname "$OPENCODE_DB")"; cp made.db "$OPENCODE_DB"; echo \'{"type":"step_start","sessionID":"ses_1"}\'',
+}
+_OPENS = {
+    "aider": 'case "$1" in --restore-chat-history) echo "resumed $(cat "$3") in $(pwd)"; exit 0;; esac',
+    "opencode": 'case "$1" in -s) echo "resumed $2 of $OPENCODE_DB in $(pwd)"; exit 0;; esac',
+}
+_TABLES = """CREATE TABLE session (id); INSERT INTO session VALUES ('ses_1');
+    CREATE TABLE permission (data); INSERT INTO permission VALUES ('all')"""
+
+
+@pytest.mark.parametrize("sandbox", ["none", "workspace"])
+@pytest.mark.parametrize("client", _LEAVES)
+def test_a_task_that_is_taken_opens_the_conversation_that_its_client_kept_in_its_session(
+    project, repo, client, sandbox
+):
+    with contextlib.closing(sqlite3.connect(os.path.join(repo.path, "made.db"))) as made:
+        made.executescript(_TABLES)
+    repo.commit("made")
+    folder = os.path.join(os.environ["HOME"], ".local", "bin")
+    os.makedirs(folder)
+    version = f'case "$*" in *--version*) echo {"9.9.9" if client == "opencode" else "aider 0.86.2"}; exit 0;; esac'
+    _program(os.path.join(folder, client), f"{version}\n{_OPENS[client]}\n{_LEAVES[client]}; exit 1")
+    project.cli.environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+    project.cli("session", "start", "demo", "--agent", client, "--sandbox", sandbox, "--workspace", "clone", code=1)
+    project.cli.environment["SHELL"] = "/bin/false"
+    (session,) = os.listdir(os.path.join(project.home, "repo", "sessions"))
+    kept = os.path.join(project.home, "sessions", "taken", session)
+    code, said = Window(project.cli, "take", "demo").end()
+    assert code == 0, said
+    assert f"{client} opens there." in said
+    words = "the talk" if client == "aider" else f"ses_1 of {kept}/opencode.db"
+    assert f"resumed {words} in {project.home}/repo/workspaces/demo-1/" in said
+    assert project.state()["state"] == "ready"
+    if client == "opencode":
+        with contextlib.closing(sqlite3.connect(os.path.join(kept, "opencode.db"))) as copy:
+            assert copy.execute("SELECT id FROM session").fetchall() == [("ses_1",)]
+            assert copy.execute("SELECT data FROM permission").fetchall() == [], "what it approved itself is not obeyed"
+
+
+def test_a_task_that_is_taken_from_a_client_over_acp_opens_the_conversation_of_that_client(project):
+    folder, turns = os.path.join(project.home, "bin"), os.path.join(project.home, "turns.json")
+    os.mkdir(folder)
+    with open(turns, "w", encoding="utf-8") as file:
+        json.dump([[["run", handoff("task", "release")]]], file)
+    agent = f"exec {sys.executable} {acp_agent.__file__} {turns}"
+    _program(os.path.join(folder, "qwen"), f'case "$1" in --resume) echo "resumed $2"; exit 0;; esac\n{agent}')
+    project.cli.environment |= {"PATH": f"{folder}:{os.environ['PATH']}", "SHELL": "/bin/false"}
+    words = ("--agent", "acp", "--with=qwen", "--with=--acp", "--sandbox", "none", "--workspace", "clone")
+    project.cli("session", "start", "demo", *words, code=None)
+    code, said = Window(project.cli, "take", "demo").end()
+    assert code == 0, said
+    assert "resumed s1" in said
 
 
 def test_who_leaves_a_client_in_a_terminal_without_a_report_uses_no_attempt(project):

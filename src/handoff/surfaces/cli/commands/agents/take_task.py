@@ -60,7 +60,8 @@ def _drive(ctx: Context, done: ActDone) -> int:
     (task,) = done.tasks
     argv = done.facts["command"] or [ctx.settings.get("SHELL") or "/bin/sh"]
     ours = {"HANDOFF_SESSION": task.held_by or "", "HANDOFF_FENCE": str(task.fence), "HANDOFF_PROJECT": task.project}
-    ctx.out.note(f"{os.path.basename(argv[0])} opens there. When you leave it, the task goes back to the agents.")
+    name = next(word for word in argv if word != "env" and "=" not in word)
+    ctx.out.note(f"{os.path.basename(name)} opens there. When you leave it, the task goes back to the agents.")
     with own_terminal(), suppress(KeyboardInterrupt):
         pass_through(argv, environment={**ctx.settings.environment, **ours}, cwd=done.facts["folder"])
     task = stopping.give_back(ctx.app, task)
