@@ -9,9 +9,11 @@ from handoff.base.errors import Refused, UsageError, UserError
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
+from handoff.board.tasks import outcomes
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project
 from handoff.engine.place import landing
+from handoff.engine.safety.incidents import has_board
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.work import undo as undoing
 from handoff.engine.work.acts.act import ActDone, refuse_sessions
@@ -151,6 +153,10 @@ def land(
         opened = _request(there, top, base, outcome, owner, carried) if pr else None
         landed = outcome.landing.members if outcome.landing else ()
         documents = commit_landed(there, members=landed, target=outcome.target) if landed else {}
+        if landed and not pr and has_board(there):
+            kept = [task.key for task in requests.carried_by(there, find_project(there).name, landed)]
+            by = there.settings.get("HANDOFF_SESSION")
+            outcomes.mark_landed(there.database, keys=kept, landed=outcome.merged.new, onto=outcome.target, session=by)
     return _landed(app, outcome, opened, documents, checked=bool(check))
 
 
