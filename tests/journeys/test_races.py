@@ -107,7 +107,7 @@ def test_what_nothing_tells_apart_is_a_persons_to_choose_and_both_diffs_are_name
     race.make("form-2", SHORT.replace("a + b", "b + a"))
     assert race.states()["form"] == "gated"
     (gate,) = race.cli("gate", "list", "--json").json
-    assert "Nothing tells form-1 and form-2 apart" in gate["question"]
+    assert "form-1 and form-2 are equally good" in gate["question"]
     branches = [line.split()[-1] for line in gate["question"].splitlines() if "git show" in line]
     assert [repo.git("show", "--stat", name).count("src/form/made.py") for name in branches] == [1, 1]
     race.cli("answer", "login/form", "yes", "form-2")

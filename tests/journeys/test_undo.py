@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -139,6 +140,27 @@ def test_a_landing_and_a_removal_are_taken_back_and_said_before(repo, cli):
     cli("undo")
     assert repo.head() == landed
     assert repo.read("landed.txt") == "landed\n"
+
+
+def test_a_kept_branch_that_a_person_lands_has_landed_everywhere_and_is_taken_back_like_others(repo, cli, tmp_path):
+    before = repo.head()
+    cli("task", "add", "mail", "Write mail.txt.", "--check", "test -s mail.txt", "--landing", "branch")
+    script = write_script(str(tmp_path / "agent.toml"), {"write": "mail.txt", "text": "one"})
+    cli("session", "start", "mail", "--agent", "scripted", "--with", script)
+    assert "not landed: handoff land mail" in cli("show", "mail").out
+    cli("land", "mail", "--dry-run")
+    assert "not landed: handoff land mail" in cli("show", "mail").out
+    cli("land", "mail")
+    assert cli("show", "mail").out.startswith("mail of project repo: landed\n")
+    assert "not landed" not in cli("show", "mail").out
+    assert "✓ mail\n" in cli().out
+    assert cli("task", "list", "--all", "--json").json["tasks"][0]["look"] == "landed"
+    assert re.search(r"  landed +mail  commit [0-9a-f]{40}$", cli("log", "mail").out, re.MULTILINE)
+    assert "mail is not on main any more" in cli("undo", "mail").out
+    assert repo.head() == before
+    assert cli("show", "mail").out.startswith("mail of project repo: done, and its landing was taken back\n")
+    cli("land", "mail")
+    assert cli("show", "mail").out.startswith("mail of project repo: landed\n")
 
 
 def test_a_task_whose_landing_was_taken_back_says_so_and_may_be_done_again(repo, cli, tmp_path):

@@ -230,7 +230,9 @@ def _answer(
         if last is None:
             raise Conflict(f"Task '{task.label}' waits for nobody's answer.", "See: handoff gate list")
         by = f" by {last['answered_by']}" if last["answered_by"] else ""
-        raise Conflict(f"The gate of '{task.label}' was already {last['state']}{by}.", "See: handoff gate list")
+        raise Conflict(
+            f"The gate of '{task.label}' was already {last['state']}{by}.", f"See: handoff show {task.label}"
+        )
     (answered,) = transaction.query(
         "answer_gate",
         key=row["key"],

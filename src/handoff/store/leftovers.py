@@ -24,11 +24,14 @@ def backups(place: str, kind: str = "") -> list[str]:
     return sorted(whole, key=os.path.getmtime, reverse=True)
 
 
+_NO_BACKUP = "There is no backup beside it. "
+
+
 def restore(place: str, moment: str) -> tuple[str, str]:
     """Put the newest backup in the place of a database file; which it was, and where the old file lies now."""
     there = backups(place)
     if not there:
-        raise UserError(f"There is no backup beside {place}.", way_back(place))
+        raise UserError(f"There is no backup beside {place}.", way_back(place).removeprefix(_NO_BACKUP))
     aside = f"{place}.damaged-{moment}"
     temp = f"{place}.{os.getpid()}.restored"
     shutil.copyfile(there[0], temp)
@@ -60,7 +63,7 @@ def way_back(place: str) -> str:
     home = os.path.dirname(place)
     projects = dict.fromkeys(one.partition("/")[0] for one in documents(place))
     queues = " ".join(shlex.quote(os.path.join(home, one, "queue")) for one in projects)
-    words = "There is no backup beside it. Bring it back from one of your own"
+    words = f"{_NO_BACKUP}Bring it back from one of your own"
     if queues:
         return f"{words}, or begin anew: move the documents away ({queues}) and write the tasks down again from them."
     return f"{words}, or move it away and begin anew."

@@ -90,6 +90,7 @@ NAMES = {
     "task.finished": "done",
     "task.held": "held",
     "task.judged": "judged",
+    "task.landed": "landed",
     "task.landed_again": "landed again",
     "task.moved": "moved",
     "task.placed": "placed",

@@ -216,7 +216,7 @@ def find(store: Store, *, project: str, id: str) -> Batch:
     """The batch people mean by `id`: the latest."""
     found = fetch_one(store, Batch, "find_batch", project=project, id=id)
     if found is None:
-        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff task list")
+        raise UserError(f"There is no batch '{id}' in project '{project}'.", "See: handoff batch list --all")
     return found
 
 

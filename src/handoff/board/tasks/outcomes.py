@@ -180,6 +180,20 @@ def mark_landing(store: Store, *, keys: Sequence[int], landed: str, undone: bool
     return found
 
 
+def mark_landed(store: Store, *, keys: Sequence[int], landed: str, onto: str, session: str = "") -> None:
+    """A person landed the kept work of some finished tasks: they say so from now on."""
+    with store.transaction() as transaction:
+        for key in keys:
+            task = tasks.get(transaction, key=key)
+            known = {name: value for name, value in texts.read(task.evidence, {}).items() if name != _UNDONE}
+            if task.state != states.DONE or not known.get("branch"):
+                continue
+            parts = [*dict.fromkeys([*known.get("parts", ()), str(known.get("commit", ""))])]
+            evidence = texts.write({**known, "landed": landed, "onto": onto, "parts": parts})
+            (row,) = transaction.query("put_evidence", key=key, evidence=evidence, now=transaction.now())
+            journal.append(transaction, "task.landed", task=Task(**row), session=session, commit=landed)
+
+
 def in_landing(store: Store, *, keys: Sequence[int], landed: str, undone: bool) -> list[Task]:
     """Those of some tasks that are done, and the fan-in that brought them in this landing: with it or with it taken back."""
     with store.transaction(write=False) as transaction:

@@ -165,7 +165,7 @@ def record(winner: Task, result: RaceResult, *, by: str = "") -> dict[str, Any]:
 def question(part: Task, result: RaceResult, *, program: str = "handoff") -> str:
     """What a person is asked where nothing tells the best apart; the diffs are on the branches it names."""
     names = [one.id for one in result.best]
-    asked = f"Nothing tells {' and '.join(names)} apart, who ran for '{part.label}'. Take {names[0]}?"
+    asked = f"{' and '.join(names)} are equally good for '{part.label}'. Take {names[0]}?"
     lines = [f"{asked} Another one: {program} answer {part.label} yes {names[1]}"]
     for one in result.best:
         facts, made = facts_of(one), texts.read(one.evidence, {})

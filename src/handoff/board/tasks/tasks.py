@@ -159,7 +159,10 @@ def add(
         needs = [need._replace(**_only(transaction.query("lock_need", key=need.key))) for need in needs]
         for need in needs:
             if need.state == states.CANCELLED:
-                raise UserError(f"'{id}' cannot come after '{need.label}': that task was cancelled.")
+                raise UserError(
+                    f"'{id}' cannot come after '{need.label}': that task was cancelled.",
+                    f"Leave out --after {need.label}, or name another task: handoff task list --all",
+                )
         unmet = [need for need in needs if need.state != states.DONE]
         if unmet:
             values.update(state=states.GATED if gated else states.WAITING, open_needs=len(unmet))
@@ -293,6 +296,16 @@ def projects(store: Store) -> list[Row]:
         return transaction.query("list_projects")
 
 
+def _freeing(transaction: Transaction, task: Task) -> str:
+    """What sets a task free that somebody works on: a session of handoff's is stopped, a person gives it back."""
+    if task.state != states.RUNNING:
+        return f"See: handoff show {task.label}"
+    session = transaction.one("get_session", id=task.held_by)
+    if session is not None and session["kind"] == "agent":
+        return f"Stop its session first: handoff session stop {task.held_by} --hold"
+    return f"Give it back first: handoff task release --session {task.held_by}"
+
+
 def edit(
     store: Store,
     *,
@@ -330,11 +343,9 @@ def edit(
         said = {name: changed.get(name, getattr(task, name)) for name in (*given, "owns", "baseline")}
         row = transaction.one("edit_task", key=key, now=transaction.now(), title=task.title, **said)
         if row is None:
-            stop = f"handoff session stop {task.held_by} --hold"
-            hint = (
-                f"Stop its session first: {stop}" if task.state == states.RUNNING else f"See: handoff show {task.label}"
+            raise Conflict(
+                f"Task '{task.label}' is {task.state}: it cannot be changed now.", _freeing(transaction, task)
             )
-            raise Conflict(f"Task '{task.label}' is {task.state}: it cannot be changed now.", hint)
         task = Task(**row)
         told: dict[str, Any] = {name: changed[name] for name in ("agent", "check_command", "owns") if name in changed}
         journal.append(transaction, "task.edited", task=task, session=session, **told | dict(facts or {}))

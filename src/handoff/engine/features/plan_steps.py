@@ -60,19 +60,20 @@ def finish(
     if step.mark in (plans.DONE, plans.DROPPED):
         raise Conflict(f"Step {step.number} is already {'done' if step.mark == plans.DONE else 'dropped'}.")
     check = "" if unchecked else command or step.check or view.config.text("check")
+    own = f"{app.settings.program} step done" + (f" --step {step.number}" if number else "")
     if not check and not unchecked:
         raise Refused(
             f"Step {step.number} has no check, so nothing proves it.",
-            f"Give one: {app.settings.program} step done --check CMD, or '(check: CMD)' on the step, or check = \"CMD\" in "
-            f".handoff/config.toml. On your word alone: --unchecked.",
+            f"Give one: {own} --check CMD, or '(check: CMD)' on the step, or check = \"CMD\" in .handoff/config.toml. On your"
+            f" word alone: {own} --unchecked",
         )
     before = git_facts(app)
     verdict, again = None, False
     if check:
-        _refuse_vacuous(app, check, before)
+        _refuse_vacuous(own, check, before)
         from handoff.engine.features import tree_marks
 
-        again = _was_green(app, view, check, step, before)
+        again = _was_green(app, view, check, step, before, own)
         say(f"Checking step {step.number}: {check}")
         seen = tree_marks.take(app, view, before)
         verdict = run(check, view.workspace.root)
@@ -80,7 +81,7 @@ def finish(
         if not verdict.green:
             raise Refused(
                 f"The check is {verdict.word}: {check}\n{verdict.tail}".rstrip(),
-                f"Step {step.number} stays open. Fix the cause and run: {app.settings.program} step done",
+                f"Step {step.number} stays open. Fix the cause and run: {own}",
             )
     after = git_facts(app)
     if before and after and before.head != after.head:
@@ -201,11 +202,11 @@ def _log_check(
     history.append(view.feature, entry)
 
 
-def _refuse_vacuous(app: App, check: str, facts: checkout.CheckoutFacts | None) -> None:
+def _refuse_vacuous(own: str, check: str, facts: checkout.CheckoutFacts | None) -> None:
     """A check that can never fail proves nothing, whoever wrote it."""
     from handoff.checks.assertions.assertions import asks_nothing, vacuous_scripts
 
-    hint = f"Give one that fails until the step is done, or tick it on your word: {app.settings.program} step done --unchecked"
+    hint = f"Give one that fails until the step is done, or tick it on your word: {own} --unchecked"
     if asks_nothing(check):
         raise Refused(f"The check can never fail, so it proves nothing: {check}", hint)
     top = facts.top if facts else ""
@@ -221,7 +222,9 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _was_green(app: App, view: View, check: str, step: plans.Step, facts: checkout.CheckoutFacts | None) -> bool:
+def _was_green(
+    app: App, view: View, check: str, step: plans.Step, facts: checkout.CheckoutFacts | None, own: str
+) -> bool:
     """Whether this very check was seen green for another step; on the same files it says nothing about this one."""
     seen = [
         entry
@@ -236,7 +239,7 @@ def _was_green(app: App, view: View, check: str, step: plans.Step, facts: checko
         raise Refused(
             f"Nothing has changed since this check was green for another step ('{seen[-1]['step']}'), so it cannot show that"
             f" step {step.number} is done: {check}",
-            f"Do the step, give another check (--check CMD), or tick it on your word: {app.settings.program} step done --unchecked",
+            f"Do the step, give another check ({own} --check CMD), or tick it on your word: {own} --unchecked",
         )
     return True
 

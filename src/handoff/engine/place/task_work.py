@@ -48,7 +48,7 @@ _DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN, _NAMED = 20, 5
-JUDGED = "judged by its check"
+JUDGED = "check green"
 """The summary of a client that cannot report."""
 _MOST = 200
 _MOST_BELOW = 2000

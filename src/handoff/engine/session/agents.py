@@ -59,13 +59,13 @@ class AgentListing(Record):
 
 
 WORDS = {
-    "start_context": "gets its baton by a hook",
-    "deny_edit": "is refused an edit it does not own",
-    "refuse_stop": "is held until it reports",
-    "resume": "can be resumed",
-    "mcp": "has the relay's tools",
-    "turn_limit": "counts its own turns",
-    "money_limit": "counts its own money",
+    "start_context": "start hook",
+    "deny_edit": "edit guard",
+    "refuse_stop": "stop hook until it reports",
+    "resume": "resume",
+    "mcp": "MCP tools",
+    "turn_limit": "turn counts",
+    "money_limit": "cost counts",
 }
 
 

@@ -363,7 +363,7 @@ def whole_setup(app: App) -> Iterator[Diagnosis]:
         more = f" and {len(work) - 3} more" if len(work) > 3 else ""  # noqa: PLR2004 - as many as were named
         yield Diagnosis("setup", WARNING, f"Not as it was set up: {paths}{more}.", fix)
     elif not plan.failed:
-        yield Diagnosis("setup", OK, "whole")
+        yield Diagnosis("setup", OK, "complete")
 
 
 def older_home(app: App) -> Iterator[Diagnosis]:

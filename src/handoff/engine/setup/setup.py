@@ -265,7 +265,7 @@ def missing_acts(
             found += [_act(WATCHER, app.settings.home, USER, what, *lacking)] if lacking else []
         else:
             notes.append(
-                "No service manager of yours answers here: snapshots while you work are taken while"
+                "No systemd or launchd user service was found: snapshots while you work are taken while"
                 f" `{app.settings.program} watchdog --watch` or `{app.settings.program} work` runs."
             )
     return found, notes

@@ -82,7 +82,8 @@ def choose(app: App, name: str = "") -> tuple[Channel, ...]:
     found = channels(app)
     if not found:
         raise UserError(
-            "No channel is set up.", f"Write [notify.NAME] into {os.path.join(app.settings.home, HOME_CONFIG)}"
+            "No channel is set up.",
+            f"Write [notify.NAME] into {os.path.join(app.settings.home, HOME_CONFIG)}. How: handoff help docs/howto/gates.md",
         )
     named = tuple(channel for channel in found if name in ("", channel.name))
     if not named:

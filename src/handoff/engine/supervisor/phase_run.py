@@ -153,7 +153,7 @@ class PhaseStarts:
         """Said when it begins and when it ends, in the log and by `work --status`."""
         why = spending.spent_up(self.app)
         if bool(why) != bool(self._spent_up):
-            self._tell(f"Nothing is started: {why}." if why else "There is money again: going on.")
+            self._tell(f"Nothing is started: {why}." if why else "Budget raised: going on.")
         self._spent_up = why
         return bool(why)
 

@@ -53,7 +53,11 @@ def _installed(app: App) -> str:
         return found[0]
     program = app.settings.program
     if not found:
-        raise UserError("No coding agent was found on this machine.", f"See: {program} agent list")
+        raise UserError(
+            "No coding agent was found on this machine.",
+            f"Install one of these: {program} agent list. Or use a command of yours: {program} help docs/howto/agents.md."
+            f" Or do it yourself: {program} task add ID 'what to do'",
+        )
     raise UserError(f"Several agents are installed: {', '.join(found)}.", f"Choose one with: --agent {found[0]}")
 
 

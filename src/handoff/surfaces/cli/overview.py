@@ -301,7 +301,7 @@ def _tell_beginning(ctx: Context, found: Overview | None) -> None:
         say("No feature is kept here yet.")
         say(_row(ctx, "  Keep a feature's goal, plan and notes between sessions", f"{program} init my-feature"))
         say(_row(ctx, "  See it work in a scratch repository", f"{program} demo"))
-    if found is None or not found.of("next"):
+    if found is None or not any(found.of(section) for section in ("needs you", "running", "next")):
         say(_row(ctx, "  Write a task down for a session", f"{program} task add ID 'what to do'"))
 
 

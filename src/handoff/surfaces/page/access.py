@@ -135,7 +135,7 @@ class Access:
     def _refusal(self) -> LinkRefused:
         now = self._clock.monotonic()
         self._wrong = [*(at for at in self._wrong[-_MOST_WRONG:] if at > now - _WRONG_SECONDS), now]
-        refusal = LinkRefused("This link opens nothing: it was used, or it is none.", "A new one: handoff page")
+        refusal = LinkRefused("This link was used already or has expired.", "A new one: handoff page")
         refusal.slow = len(self._wrong) > _MOST_WRONG
         return refusal
 

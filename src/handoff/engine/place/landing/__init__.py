@@ -11,7 +11,7 @@ from handoff.base.ids import on_one_line
 from handoff.base.settings import project_config
 from handoff.board.tasks import flows
 from handoff.engine.app.home import home_config
-from handoff.engine.place.landing.members import members_of, target_of
+from handoff.engine.place.landing.members import FLOW_MARK, members_of, target_of
 from handoff.engine.place.landing.resolvers import check_commit, resolvers_of
 from handoff.engine.place.proof import git_notes
 from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
@@ -304,8 +304,13 @@ def find_collisions(app: App, *, snapshot_store: SnapshotStore | None = None) ->
     snapshot_store = snapshot_store or open_snapshot_store(app)
     target_of(app, snapshot_store).finish()
     keep(app, snapshot_store, "before comparing")
+    refs = sources.refs(snapshot_store.place.source)
     names = [
-        one.name for one in all_workspaces(snapshot_store.place.project) if one.state == READY and one.kind != SHARED
+        one.name
+        for one in all_workspaces(snapshot_store.place.project)
+        if one.state == READY
+        and one.kind != SHARED
+        and (not one.session.startswith(FLOW_MARK) or f"refs/heads/{one.branch.removeprefix('refs/heads/')}" in refs)
     ]
     members = members_of(app, snapshot_store, names, "", "")
     hard, soft = work.collisions(snapshot_store.store, members)

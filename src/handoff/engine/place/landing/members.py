@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import first_line
 from handoff.board.events import texts
-from handoff.board.tasks import flows, tasks
+from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.app.home import find_project
 from handoff.engine.place.brought_home import FEATURES
 from handoff.engine.place.proof.evidence import is_as_stamped
@@ -23,8 +23,8 @@ from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, read_wor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.git.snapshots.take import Snapshot
 
@@ -63,13 +63,30 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     return member
 
 
-def _facts_of_task(app: App, name: str) -> dict[str, Any]:
-    """What became of the work of a task, if the name is a task's: the branch it was kept on, the commit it landed as."""
+def _task_of(app: App, name: str) -> Task | None:
     try:
-        task = tasks.find(app.database, project=find_project(app).name, id=name)
+        return tasks.find(app.database, project=find_project(app).name, id=name)
     except UserError:
-        return {}
-    return dict(texts.read(task.evidence, {}))
+        return None
+
+
+def _absent(app: App, name: str, task: Task | None) -> UserError | Conflict:
+    """Why a name cannot land now: its task's work has landed, waits or is not there yet, its flow has no commit, or nobody knows it."""
+    program = app.settings.program
+    if task is not None:
+        landed = str(texts.read(task.evidence, {}).get("landed") or "")[:10]
+        if landed and outcomes.is_undone(task):
+            again = f"To let it be done again: {program} retry {task.label}"
+            return Conflict(f"'{name}' landed as {landed}, and that was taken back.", again)
+        if landed:
+            return Conflict(f"'{name}' has landed already, as {landed}.", f"See it: git show {landed}")
+        if task.state == states.GATED:
+            return Conflict(f"'{name}' waits for your answer.", f"See it: {program} answer {task.label}")
+        return UserError(f"'{name}' has no finished work to land.", f"See: {program} show {task.label}")
+    project, id = find_project(app).name, name.removeprefix(_OURS)
+    if flows.is_known(app.database, project=project, id=id):
+        return UserError(f"The flow '{id}' has no commit to land yet.", f"See: {program} show {id}")
+    return UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
 
 
 def members_of(
@@ -91,20 +108,17 @@ def members_of(
             found.append(_from_workspace(app, snapshot_store, workspace, message))
             continue
         commit = refs.get(f"refs/heads/{name}")
-        facts = _facts_of_task(app, name) if commit is None else {}
-        if kept := facts.get("branch"):
-            commit = refs.get(f"refs/heads/{kept}")
-            if commit is None and (landed := str(facts.get("landed") or "")):
-                raise Conflict(f"'{name}' has landed already, as {landed[:10]}.", f"See it: git show {landed[:10]}")
-            name = kept  # noqa: PLW2901 - the task means its work
+        task = _task_of(app, name) if commit is None else None
+        kept = str(texts.read(task.evidence, {}).get("branch") or "") if task is not None else ""
+        commit = commit or refs.get(f"refs/heads/{kept}")
         if commit is None:
-            raise UserError(f"There is no workspace and no branch '{name}'.", "See: handoff workspace list")
-        branches.append((len(found), name, commit))
+            raise _absent(app, name, task)
+        branches.append((len(found), kept or name, commit))
         found.append(None)
     bases = parts.bases(snapshot_store.store, [commit for _, _, commit in branches], tip)
     # What was kept is one commit; below it may stand other work that lands for itself.
-    kept = _parents_of_kept(snapshot_store) if any(name.startswith(_OURS) for _, name, _ in branches) else {}
-    bases = [kept.get((name, commit), base) for base, (_, name, commit) in zip(bases, branches, strict=True)]
+    made_upon = _parents_of_kept(snapshot_store) if any(name.startswith(_OURS) for _, name, _ in branches) else {}
+    bases = [made_upon.get((name, commit), base) for base, (_, name, commit) in zip(bases, branches, strict=True)]
     ranges = [(base, commit) for base, (_, _, commit) in zip(bases, branches, strict=True)]
     paths = parts.many_touches(snapshot_store.store, ranges)
     made_by = parts.flows_of(snapshot_store.store, ranges)

@@ -146,9 +146,9 @@ def _fix(app: App, missing: str, *, folder: str, checkout: str) -> str:
     if first in _DEPENDENCIES and folder != checkout and not os.path.lexists(os.path.join(folder, first)):
         return _fix_dependencies(first, checkout=checkout)
     if missing == "python" and find("python3", path=app.settings.path):
-        return "There is no 'python' on the PATH, only python3: install python-is-python3, or write the task anew with python3 in its check."
+        return "There is no 'python' on the PATH, only python3: install python-is-python3, or name python3 in its check: handoff task edit TASK --check CMD."
     if " -m " in missing:
         python, _, module = missing.partition(" -m ")
         return f"Install {module} for {python}: {python} -m pip install {module}"
     what = f"'{missing}'" if missing else "what it needs"
-    return f"Put {what} where the check looks for it, or write the task anew with another check."
+    return f"Put {what} where the check looks for it, or give it another check: handoff task edit TASK --check CMD."

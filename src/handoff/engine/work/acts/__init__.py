@@ -94,6 +94,8 @@ def find_asking(app: App, address: str, *, project: str = "") -> tuple[Task, boo
     try:
         found = admin.find_address(app, address, project=project)
     except UserError as error:
+        if not error.message.startswith("There is no"):
+            raise
         hint = "Copy a code whole from the notification, or see: handoff gate list"
         raise UserError(f"{error.message} It is no code of a gate either.", hint) from error
     if isinstance(found, Task):

@@ -10,6 +10,7 @@ from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import forges
+from handoff.board.tasks import outcomes
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project
 from handoff.engine.place import landing, task_clones
@@ -155,6 +156,10 @@ def land(
         opened = _request(there, top, base, outcome, owner, carried) if pr else None
         landed = outcome.landing.members if outcome.landing else ()
         documents = commit_landed(there, members=landed, target=outcome.target) if landed else {}
+        if landed and not pr and has_board(there):
+            kept = [task.key for task in requests.carried_by(there, owner, landed)]
+            by = there.settings.get("HANDOFF_SESSION")
+            outcomes.mark_landed(there.database, keys=kept, landed=outcome.merged.new, onto=outcome.target, session=by)
     return _landed(app, outcome, opened, documents, checked=bool(check))
 
 

@@ -149,7 +149,7 @@ def _tell_tasks(app: App, snapshot_store: SnapshotStore, landing: Landing, *, dr
 def _keys_of(app: App, snapshot_store: SnapshotStore, members: list[str]) -> list[int]:
     """Which of the landed names are tasks of this project: others are workspaces, branches or flows."""
     project, found = os.path.basename(snapshot_store.place.project), []
-    for name in members:
+    for name in (one.removeprefix("handoff/") for one in members):
         number = name.rpartition("-")[2]
         task = tasks.look_up(app.database, key=int(number)) if number.isdecimal() else None
         if task is not None and task.project == project and name_of(task) == name:

@@ -66,7 +66,9 @@ def resume(app: App, *, flow: Flow, max_cycles: int = 0) -> Flow:
     with moving(app, flow), app.database.transaction() as transaction:
         flow = flows.get(transaction, key=flow.key)
         if flow.state != flows.PAUSED:
-            raise Conflict(f"The flow '{flow.id}' is {flow.state}, not paused.")
+            raise Conflict(
+                f"The flow '{flow.id}' is {flow.state}, not paused.", f"See: {app.settings.program} show {flow.id}"
+            )
         if flow.task is not None:
             task = tasks.get(transaction, key=flow.task)
             pauses.resume(transaction, scope=pauses.TASK, project=flow.project, name=task.label)

@@ -116,7 +116,7 @@ def test_a_task_waits_for_a_machine_with_its_label_and_everybody_can_see_it(cli,
     cli("work", "--agent", "scripted", "--labels", "gpu", "--detach", "--", str(script))
     shown = cli("work", "--status").out
     assert "; has scripted, label gpu" in shown
-    assert "No host at work can take repo/train: it needs label big-disk and label gpu." in shown
+    assert "Nobody can take repo/train yet: no supervisor runs with label big-disk and label gpu." in shown
     assert cli("work", "--status", "--json").json["unserved"][0]["task"] == "train"
     assert "no host at work has what 'train' needs" in cli("task", "claim", code=1).err
     cli("work", "--stop")
@@ -218,4 +218,4 @@ def test_when_the_days_money_is_spent_nothing_more_is_started_and_everybody_can_
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert f"Nothing is started: {reason}." in out.decode()
-    assert "There is money again" in out.decode()
+    assert "Budget raised: going on." in out.decode()

@@ -43,6 +43,7 @@ _SHOWN_KINDS = frozenset(
         "session.out_of_scope",
         "task.finished",
         "task.undone",
+        "task.landed",
         "task.landed_again",
         "task.blocked",
         "task.retried",

@@ -59,7 +59,7 @@ def _agents(ctx: Context, arguments: Namespace) -> int:
         if there:
             if row.old:
                 ctx.out.line("           too old for its hooks: it is supervised only", "warn")
-            for label, words in (("can", row.can), ("cannot", row.cannot)):
+            for label, words in (("with", row.can), ("without", row.cannot)):
                 if words:
                     ctx.out.line(f"           {label}: {', '.join(words)}")
             ctx.out.line(f"           fenced by: {row.fence}")

@@ -85,6 +85,8 @@ def _do(ctx: Context, arguments: argparse.Namespace) -> int:
     if task.state != states.DONE:
         ctx.out.line(f"{task.label} is {task.state}: {task.reason}", "bad")
         ctx.out.line(f"Try it differently: {program} retry {task.label} --note TEXT")
+        if not task.check_command:
+            ctx.out.line(f"Nothing checks it. With a check: {program} retry {task.label} --check CMD")
         return 1
     landed = str(texts.read(task.evidence, {}).get("landed", ""))
     ctx.out.line(

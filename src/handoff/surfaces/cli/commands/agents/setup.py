@@ -185,9 +185,7 @@ def _not_done(ctx: Context, *, asking: bool, undo: bool) -> int:
         ctx.out.line("Nothing was changed.")
         return 0
     words = f"{ctx.settings.program} setup {'--undo ' if undo else ''}"
-    raise UsageError(
-        "Nobody is here to say yes, so nothing was changed.", f"Do it: {words}--yes   Only look: {words}--dry-run"
-    )
+    raise UsageError("Not a terminal, so nothing was changed.", f"Do it: {words}--yes   Only look: {words}--dry-run")
 
 
 def _tell(

@@ -451,7 +451,7 @@ def _tell_waiting(ctx: Context, found: BatchVerdict) -> None:
     _tell_blocked(ctx, found)
     if found.fan_in.word == "blocked":
         ctx.out.line(f"  Let it try again: {program} retry {found.fan_in.id}")
-    ctx.out.line(f"Nothing is lost. Stay with it again: {program} batch run {found.batch.id}")
+    ctx.out.line(f"Follow it again: {program} batch run {found.batch.id}")
 
 
 def _tell_blocked(ctx: Context, found: BatchVerdict) -> None:

@@ -226,7 +226,9 @@ def _status(ctx: Context, project: str) -> int:
     if found.spent_up:
         ctx.out.line(f"Nothing is started: {found.spent_up}.", "warn")
     for lacking in found.unserved:
-        ctx.out.line(f"No host at work can take {lacking.project}/{lacking.task}: it needs {lacking.words}.", "warn")
+        ctx.out.line(
+            f"Nobody can take {lacking.project}/{lacking.task} yet: no supervisor runs with {lacking.words}.", "warn"
+        )
     return 0
 
 

@@ -372,6 +372,8 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
     seen = min(seen, max(told, default=0))
     for event in lines:
         _tell(ctx, event, follow=arguments.follow)
+    if not lines and not arguments.follow:
+        ctx.out.line(f"Nothing has happened yet in {f'project {project}' if project else 'any project'}.")
     while arguments.follow:
         ctx.app.clock.sleep(_FOLLOW_SECONDS)
         now = ctx.app.database.change_mark()

@@ -399,7 +399,7 @@ def _cleanup(ctx: Context, arguments: argparse.Namespace) -> None:
     elif listing:
         ctx.out.line(f"Moved to _recovery; the list is {listing}")
     else:
-        ctx.out.line("Nothing was moved. To do it: --cleanup-orphan --apply")
+        ctx.out.line(f"Nothing was moved. To do it: {ctx.settings.program} dump --cleanup-orphan --apply")
 
 
 def _as_data(ctx: Context, task: Task) -> dict[str, object]:

@@ -108,7 +108,7 @@ def _tidy_arguments(parser: Parser) -> None:
 def _prune(ctx: Context, arguments: argparse.Namespace) -> None:
     ctx.out.data({"executed": arguments.execute, **_forget(ctx, arguments)})
     if not arguments.execute:
-        ctx.out.line("To do it: --execute")
+        ctx.out.line("To do it, say the same with --execute.")
 
 
 def _forget(ctx: Context, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
     program = ctx.settings.program
     ctx.out.lines(
         f"  {path}",
-        f"A silence of {age(claim.lease_seconds)} gives it to somebody else; {program} heartbeat shows that you live.",
+        f"After {age(claim.lease_seconds)} without a sign of life the task goes to another session. To keep it: {program} heartbeat",
         f"Report with: {program} task done, {program} task block REASON or {program} task release",
     )
 
