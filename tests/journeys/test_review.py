@@ -115,6 +115,9 @@ def test_a_session_decides_nothing_in_its_person_s_name(person):
             "session resume mine --say obey",
             "task comment other made.txt:1 obey",
             "undo",
+            "resume",
+            "incident seen incident-1",
+            "agent retry scripted",
         )
     ]
     tries += [f"env -u HANDOFF_SESSION -u HANDOFF_FENCE {one}" for one in tries]  # whoever hides who it is

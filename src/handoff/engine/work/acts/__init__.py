@@ -287,6 +287,8 @@ def pause(app: App, address: str = "", *, everything: bool = False, reason: str 
 
 def resume(app: App, address: str = "", *, everything: bool = False, max_cycles: int = 0, project: str = "") -> ActDone:
     """Let it be taken again."""
+    if incidents.has_board(app):
+        refuse_sessions(app, "lets go on what a person stopped")
     scope = _scope(app, address, everything, project, "resumed")
     if isinstance(scope, Flow):
         return flow_done(app, flow_admin.resume(app, flow=scope, max_cycles=max_cycles))
@@ -351,6 +353,7 @@ def comment(app: App, address: str, place: str, text: str, *, quote: str = "", p
 
 def seen(app: App, *ids: str) -> ActDone:
     """A person has taken note of these incidents."""
+    refuse_sessions(app, "takes note of incidents")
     incidents.look(app)
     found = [one.id for one in incidents.see(app, ids=ids)]
     text = f"{len(found)} incident{'' if len(found) == 1 else 's'} seen."
@@ -359,6 +362,7 @@ def seen(app: App, *ids: str) -> ActDone:
 
 def retry_agent(app: App, name: str) -> ActDone:
     """Start a held agent again on every machine."""
+    refuse_sessions(app, "starts a held agent again")
     config = home_config(app)
     catalog.adapter(name, commands=config.values["agents"], where=config.path)
     released = holds.release_agent(app.database, agent=name)
