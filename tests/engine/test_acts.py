@@ -129,7 +129,7 @@ def test_a_task_is_edited_while_nobody_works_on_it_and_only_then(asked):
     asked("task", "edit", "demo", code=2)
     session = asked("task", "claim", "demo", "--json").json["session"]
     said = asked("task", "edit", "demo", "Make c.", code=4).err
-    assert f"Stop its session first: handoff session stop {session} --hold" in said
+    assert f"Give it back first: handoff task release --session {session}" in said
     assert tasks.find(own.database, project="repo", id="demo").brief == "Make b."
     own.close()
 

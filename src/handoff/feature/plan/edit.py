@@ -23,7 +23,9 @@ def finish(text: str, number: int, evidence: str) -> str:
     if step.mark in (DONE, DROPPED):
         raise Conflict(f"Step {number} is already {'done' if step.mark == DONE else 'dropped'}.", "See: handoff status")
     document = _Document(text)
-    document.change(step.line, mark=DONE, drop=("blocked", "reason", "done"), note=("done", evidence))
+    document.change(
+        step.line, mark=DONE, drop=("blocked", "reason", "done"), note=("done", one_line(evidence, "evidence"))
+    )
     return _move_on(document.text(), plan, number - 1)
 
 

@@ -80,7 +80,6 @@ _SECTIONS = {
     "Agents": {
         "work": ("supervisor.work", "run the relay by itself: claim what is ready, start agents, survive anything"),
         "session": ("agents.sessions", "start an agent on a task and watch it; stop, resume, read it"),
-        "session say": ("agents.say", "say something to a session that runs"),
         "agent list": ("agents.agents", "show which agents are installed, what each can do and what fences it"),
         "mcp": ("agents.mcp", "serve the relay's tools to a client that speaks MCP"),
         "token new": ("agents.tokens", "make a token with which a program may read, answer or steer over HTTP"),
@@ -146,6 +145,7 @@ _SECTIONS = {
         "heartbeat": ("tasks.relay", "show that a session lives and goes on with its task"),
         "batch open": ("batches.batch", "open the batch a manifest describes: parts that own different files"),
         "task note": ("tasks.relay", "leave a line for whoever goes on with your task"),
+        "session say": ("agents.say", "say something to a session that runs"),
         "schedule list": ("supervisor.schedule", "list what recurs: when it comes next and what came of it"),
         "schedule pause": ("supervisor.schedule", "let it be made no more for now"),
         "schedule resume": ("supervisor.schedule", "let it be made again, from the next time on"),
