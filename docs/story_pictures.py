@@ -25,8 +25,8 @@ _IDS = re.compile(r"\b[0-9a-f]{7,10}\b(?= )|\b[0-9a-f]{10}$", re.MULTILINE)
 
 
 def cheats() -> str:
-    """What the judge said to sessions that cheated."""
-    return _story(_cheated, (("handoff log calculator | sed -n '/ 2-red /,$p'", 0),))
+    """What the judge said to sessions that cheated; which questions it drew is another each time."""
+    return _story(_cheated, (("handoff log calculator | sed -n '/ 2-red /,$p' | grep -v 'questions, '", 0),))
 
 
 def fan_in() -> str:

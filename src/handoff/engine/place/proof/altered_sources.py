@@ -19,7 +19,7 @@ UP, DOWN = "a little more", "a little less"
 MORE, LESS = "some more, or something else", "some less, or the other way round"
 SIGN, OTHER_SIGN = "its sign alone", "the other sign"
 NAMED, BROKEN = "a value that tests name", "an error"
-BESIDE, BESIDE_BROKEN = "a value that tests write beside it", "an error where tests write others beside it"
+BESIDE, BESIDE_STRANGE = "a value that tests write beside it", "something strange where tests write others beside it"
 SCRIPT = re.compile(r"(?<!\.d)\.(?:[cm]?[jt]sx?)$")
 GO = re.compile(r"(?<!_test)\.go$")
 _SAYS_NOTHING = re.compile(r"\.(?:md|rst|txt|lock)$|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$")
@@ -114,6 +114,8 @@ const $near = (got, deep) => {
     const other = group.find((one) => typeof one === typeof got && JSON.stringify(one) !== said);
     if (other !== undefined && group.some((one) => JSON.stringify(one) === said)) $put.push(other);
   }
+  if ($broken && $beside && $put.length && typeof got === "number") return got * 3 + 1009;
+  if ($broken && $beside && $put.length && typeof got === "string") return got + "zq";
   if ($broken && (!$beside || $put.length)) throw new Error("altered");
   if ($beside) return $put.length ? $put[0] : got;
   if ($sign) return typeof got === "number" && got ? $sign * Math.sign(got) : got;
@@ -187,11 +189,11 @@ def _script(before: str, after: str, how: str, named: Sequence[str], chance: ran
     if not (bound or put or wide):
         return "", False
     names = {name: "_" + random_word() for name in ("near", "wrap", "put")}
-    given = ", ".join(one for one in named) if how in (NAMED, BESIDE, BESIDE_BROKEN) else ""
+    given = ", ".join(one for one in named) if how in (NAMED, BESIDE, BESIDE_STRANGE) else ""
     filled = _WRAP.substitute(
         names,
-        broken=str(how in (BROKEN, BESIDE_BROKEN)).lower(),
-        beside=str(how in (BESIDE, BESIDE_BROKEN)).lower(),
+        broken=str(how in (BROKEN, BESIDE_STRANGE)).lower(),
+        beside=str(how in (BESIDE, BESIDE_STRANGE)).lower(),
         groups=f"[{given if how != NAMED else ''}]",
         more=str(how == MORE).lower(),
         less=str(how == LESS).lower(),

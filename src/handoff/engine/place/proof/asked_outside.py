@@ -83,7 +83,7 @@ class AlteredRuns(Record):
         groups = altered_sources.written_beside(self.read(self.tree, path) or "" for path in paths)
         code = [one for one in changes if altered_sources.SCRIPT.search(one.path)] if groups else []
         ids: list[set[str] | None] = []
-        for how in (altered_sources.BESIDE_BROKEN, altered_sources.BESIDE):
+        for how in (altered_sources.BESIDE_STRANGE, altered_sources.BESIDE):
             tree = altered_sources.alter(code, texts, how, random.Random(self.seed), groups)  # noqa: S311 - as in `new`
             if not tree.texts or ids == [set()]:
                 return set()
