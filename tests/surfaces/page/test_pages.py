@@ -127,11 +127,14 @@ def test_pages_of_what_is_not_there_teach_how_to_begin(ground):
 
 
 def test_a_flows_page_says_how_much_its_tests_were_asked(ground):
-    ground.repo.write("test_sum.py", "def test_sum():\n    assert 1 + 1 == 2\n")
+    ground.repo.write(
+        "test_sum.py",
+        "import unittest\n\n\nclass Sum(unittest.TestCase):\n    def test_sum(self):\n        self.assertEqual(1 + 1, 2)\n",
+    )
     ground.repo.commit("a test")
     ground.cli("flow", "start", "tdd", "--id", "kept", "--agent", "scripted", "--request", "Keep the sums.")
     app = App(Settings(ground.environment, ground.home, "", "handoff", ground.repo.path))
-    asked = ["questions: pytest:test_sum.py::test_sum: 3 of 9 questions, 4 forks, seed a1b2"]
+    asked = ["questions: unittest:test_sum.py::Sum::test_sum: 3 of 9 questions, 4 forks, seed a1b2"]
     with app.database.transaction() as rows:
         flow = flows.find(rows, project="shop", id="kept")
         flows.tell(
