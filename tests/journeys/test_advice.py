@@ -211,7 +211,7 @@ CASES = [
     Case("a client's name for a session", TASK + "take login\n", "task edit login Else.  # 4",
          ("task release --session SESSION",)),
     Case("check without its program", GREEN + "task add odd x --agent mine --check nosuchprogram\n", "session start odd --agent mine  # 3",
-         (("task edit TASK --check CMD", "task edit odd --check 'test -s a.txt'"),
+         (("task edit odd --check CMD", "task edit odd --check 'test -s a.txt'"),
           ("session start odd --agent mine", "task edit odd --check 'test -s a.txt' ;; session start odd --agent mine"))),
     Case("the branch moved on", GREEN + TASK + RUN + "$ git commit -q --allow-empty -m later\n", "undo login  # 3", ()),
     Case("feature there already", FEATURE, "init login", ("status",)),

@@ -230,6 +230,21 @@ def test_an_upper_request_begins_upon_the_lower_one_and_loses_nothing_of_what_wa
     assert forge.origin.git("show", f"{request['branch']}:sum.py") == ("a + b\n" if mended else "a - b\nmore\n")
 
 
+def test_a_stack_of_three_asks_for_each_lower_branch_and_names_no_work_that_has_its_request(forge):
+    before, numbers = [], []
+    for name in ("first", "second", "third"):
+        after = [word for one in before for word in ("--after", one)]
+        forge.cli("task", "add", name, "Make it.", *after, "--check", "true")
+        forge.session(name, *({"run": f"test -s {one}.py"} for one in before), {"write": f"{name}.py", "text": "1\n"})
+        assert forge.shown(name)["state"] == "done"
+        forge.cli("land", "--pr", name)
+        before.insert(0, name)  # the one right below it first
+        numbers.append(max(forge.requests(), key=int))
+    asked = [forge.requests()[number] for number in numbers]
+    assert [one["base"] for one in asked] == ["main", asked[0]["branch"], asked[1]["branch"]]
+    assert "on `handoff/second-2`, not landed" in forge.baton("third")
+
+
 def test_what_comes_after_work_that_waits_on_its_branch_begins_upon_it_and_lands_after_it(forge):
     def made(name, *acts, after=()):
         words = [word for one in after for word in ("--after", one)]
@@ -248,9 +263,14 @@ def test_what_comes_after_work_that_waits_on_its_branch_begins_upon_it_and_lands
     said = forge.cli("land", "third", code=None)
     assert "stands on the work of first, second, which has not landed" in said.err
     assert "handoff land first second" in said.err
+    forge.repo.write("mine.txt", "of the person, who commits meanwhile\n")
+    forge.repo.git("add", "mine.txt")
+    forge.repo.commit("meanwhile")
+    assert "stands on" in forge.cli("land", "third", code=3).err
     forge.cli("land", "first", "second", "third")
     assert forge.repo.git("show", "main:sum.py") == "a + b\n"
     assert forge.repo.git("show", "main:use.py") == "use\n"
+    assert "not landed" not in forge.baton("second")
     made("fourth", {"write": "own.py", "text": "1\n"})
     forge.repo.write("own.py", "mine\n")
     forge.repo.git("add", "own.py")

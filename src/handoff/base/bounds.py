@@ -33,6 +33,9 @@ class Bounds(Record):
     path: str = ""
 
 
+UNBOUNDED = Bounds()
+
+
 def bounds_of(config: Config) -> Bounds:
     """What the settings of the home allow a session, and a check."""
     said = config.text("session_memory")

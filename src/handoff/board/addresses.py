@@ -20,6 +20,10 @@ TASK, BATCH, FLOW, INCIDENT = "task", "batch", "flow", "incident"
 _INCIDENT_MARK = "i-"
 
 
+class Ambiguous(UserError):
+    """A name that several things have."""
+
+
 def find(store: Store, *, project: str, name: str) -> Addressed:
     """The one thing of that name, what is live before what has ended; `task:NAME` and the like say which of several."""
     kind, colon, rest = name.partition(":")
@@ -46,7 +50,7 @@ def find(store: Store, *, project: str, name: str) -> Addressed:
     choices = live or found
     if len(choices) > 1:
         said = " and ".join(f"a {kind}" for kind in choices)
-        raise UserError(f"'{name}' names {said}.", f"Say which: {' or '.join(f'{kind}:{name}' for kind in choices)}")
+        raise Ambiguous(f"'{name}' names {said}.", f"Say which: {' or '.join(f'{kind}:{name}' for kind in choices)}")
     for one in choices.values():
         return one
     if name.startswith(_INCIDENT_MARK):

@@ -7,6 +7,7 @@ from handoff.board.events import texts
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from handoff.store.database import Store, Transaction
@@ -160,6 +161,13 @@ def carrying(store: Store, *, project: str, task: int) -> TrackedRequest | None:
     """The live request that carries the work of a task."""
     found = live_requests(store, project=project)
     return next((one for one in found if task == one.task or task in one.facts.get("tasks", ())), None)
+
+
+def standing_on(store: Store, *, project: str, needs: Iterable[int]) -> TrackedRequest | None:
+    """The live request that what comes after these tasks stands on: of several the one that stands on the others."""
+    found = [one for key in needs if (one := carrying(store, project=project, task=key)) is not None]
+    bases = {one.base for one in found}
+    return next((one for one in found if one.branch not in bases), None)
 
 
 def say(

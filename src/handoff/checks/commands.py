@@ -6,7 +6,7 @@ import os
 import selectors
 import time
 
-from handoff.base.bounds import TO_BE_FIRST, Bounds, Watch, end_family
+from handoff.base.bounds import TO_BE_FIRST, UNBOUNDED, Bounds, Watch, end_family
 from handoff.base.markdown import shell_line
 from handoff.base.process import TIMED_OUT, Child, Completed, end_group, spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
@@ -68,7 +68,7 @@ def run_check(
     timeout: float,
     clock: Clock,
     wrap: Wrap | None = None,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
+    bounds: Bounds = UNBOUNDED,
 ) -> Verdict:
     """Run one line of shell in `folder`, inside the sandbox that `wrap` puts around it; what it started ends with it."""
     line, given = command, environment
@@ -123,7 +123,7 @@ def run_limited(
     stdin: bytes = b"",
     channel: str = "",
     terminal: bool = False,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a constant
+    bounds: Bounds = UNBOUNDED,
     forgets: bool = False,
 ) -> Limited:
     """Run a program, both streams in one, and stop it when time is up, when it uses more than its bounds, or when it says more than

@@ -7,7 +7,7 @@ import re
 import shlex
 from glob import iglob
 
-from handoff.base.bounds import Bounds
+from handoff.base.bounds import UNBOUNDED, Bounds
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks import sealed
@@ -44,7 +44,7 @@ class RunFolders(Record):
     is_test: Callable[[str], bool]
     wrap: Callable[[Sequence[str], Mapping[str, str]], tuple[Sequence[str], Mapping[str, str]]] | None = None
     owned: tuple[str, ...] = ()
-    bounds: Bounds = Bounds()
+    bounds: Bounds = UNBOUNDED
     """The memory and processes a run may use."""
 
 

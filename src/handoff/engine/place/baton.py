@@ -290,7 +290,8 @@ def _before(done: Sequence[Task]) -> str:
                 f" and {more} more" if more > 0 else ""
             )
             line += f"\n  - changed: {names}"
-        lines.append(line + (f"\n  - commit: `{commit[:10]}`" if commit else ""))
+        branch = "" if facts.get("landed") or not facts.get("branch") else f", on `{facts['branch']}`, not landed"
+        lines.append(line + (f"\n  - commit: `{commit[:10]}`{branch}" if commit else ""))
     return bullets(lines)
 
 

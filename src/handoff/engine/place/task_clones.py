@@ -268,10 +268,11 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool)
     now, asked = head(source), forges.of_task(app.database, task=task.key)
     if asked is not None and (tip := refs(source).get(asked.ref)):
         return tip, asked.ref
-    for need in tasks.needs_of(app.database, key=task.key) if task.kind == tasks.TASK else ():
-        below = forges.carrying(app.database, project=task.project, task=need.key)
-        if below is not None and (tip := refs(source).get(below.ref)):
-            return tip, below.ref  # nobody has merged the request that carries it
+    needs = tasks.needs_of(app.database, key=task.key) if task.kind == tasks.TASK else []
+    below = forges.standing_on(app.database, project=task.project, needs=[need.key for need in needs])
+    if below is not None and (tip := refs(source).get(below.ref)):
+        return tip, below.ref  # nobody has merged the request that carries it
+    for need in needs:
         evidence = loads(tasks.get(app.database, key=need.key).evidence or "{}")
         landed, onto = str(evidence.get("landed", "")), str(evidence.get("onto", ""))
         if not landed or not onto or onto == now.ref:
@@ -313,7 +314,7 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
         by_hand = join_by_hand(snapshot_store, [one.name for one in members])
         raise conflict.LocksLeft(task, joined.conflicts, by_hand, app.settings.program)
     if joined.conflicts and task.kind == tasks.TASK:
-        return DIRTY if dirty else ""  # the person has gone on without it; the prompt names the branch
+        return DIRTY if dirty else ""  # the person has gone on without it; the prompt says where it is
     if joined.conflicts:
         named = [f"{one.first}, {one.second}{f': {one.why}' if one.why else ''}" for one in joined.conflicts[:_SHOWN]]
         paths = [on_one_line(one.path) for one in joined.conflicts]
@@ -375,6 +376,7 @@ def _on_branches(app: App, snapshot_store: SnapshotStore, task: Task) -> tuple[l
 
 def not_landed_below(app: App, snapshot_store: SnapshotStore, task: Task, *, tip: str) -> list[Task]:
     """The tasks whose work a task's kept work stands on, and which a commit does not have."""
+    from handoff.engine.safety.snapshots import keep
     from handoff.git.landing.merge import merge
 
     below, members = _on_branches(app, snapshot_store, task)
@@ -382,8 +384,9 @@ def not_landed_below(app: App, snapshot_store: SnapshotStore, task: Task, *, tip
     if not members or not own:
         return []
     store = snapshot_store.store
-    if store.git("merge-base", "--is-ancestor", f"{own}^", tip).code == 0:
+    if store.look(snapshot_store.place.source, "merge-base", "--is-ancestor", f"{own}^", tip).code == 0:
         return []  # it began without them
+    keep(app, snapshot_store, "before landing")  # the store owns the person's newest commits now
     there = merge(store, tip, members, moment=int(app.clock.now())).skipped
     return [one for one in below if name_of(one) not in there]
 

@@ -6,14 +6,14 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoff.base.bounds import bounds_of
 from handoff.base.errors import ConfigError, HandoffError, Refused, UserError
 from handoff.base.files import remove, remove_tree
 from handoff.base.ids import check_id, on_one_line
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.process import start_of
-from handoff.checks.commands import check_environment, run_check
+from handoff.checks.commands import check_environment
 from handoff.engine.app.home import home_config
+from handoff.engine.place.proof.evidence import check_bounded
 from handoff.engine.place.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
@@ -225,17 +225,10 @@ def _dirty_base(app: App, snapshot_store: SnapshotStore, now: Snapshot, name: st
 
 def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str:
     """Run the person's command in a new workspace, behind the sandbox: what it reads there (`npm ci`, `make setup`) sessions may have written."""
-    config = home_config(app)
-    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=config.texts("session_caches"))
+    sandbox = sandbox_of_workspace(app, workspace=workspace, caches=home_config(app).texts("session_caches"))
     environment = {**check_environment(app.settings.environment), **workspace.environment()}
-    done = run_check(
-        command,
-        folder=workspace.tree,
-        environment=environment,
-        timeout=timeout,
-        clock=app.clock,
-        wrap=sandbox.wrap,
-        bounds=bounds_of(config),
+    done = check_bounded(
+        app, command, folder=workspace.tree, environment=environment, timeout=timeout, wrap=sandbox.wrap
     )
     if not done.green:
         raise UserError(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import of_program
 from handoff.agents.sandbox.sandbox import NOTHING
-from handoff.base.bounds import bounds_of
 from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, read_bytes, remove_tree
 from handoff.base.markdown import quoted
 from handoff.base.process import find
-from handoff.checks.commands import NOT_STARTED, Verdict, check_environment, run_check
-from handoff.engine.app.home import home_config
+from handoff.checks.commands import NOT_STARTED, Verdict, check_environment
 from handoff.engine.place.landing.members import target_of
+from handoff.engine.place.proof.evidence import check_bounded
 from handoff.engine.place.proof.sandboxes import sandbox_of_workspace, with_dependencies
 from handoff.git.landing.conflicts import key_of, memory_way, remember
 from handoff.git.landing.drivers import UNION, MergeDriver, driver_of, words_of
@@ -94,16 +93,7 @@ def _run_driver(app: App, snapshot_store: SnapshotStore, driver: MergeDriver, si
         )
         environment = check_environment(app.settings.environment)
         wrap = sandbox_of_workspace(app, workspace=workspace, network=False).wrap
-        bounds = bounds_of(home_config(app))
-        done = run_check(
-            command,
-            folder=tree,
-            environment=environment,
-            timeout=_SECONDS,
-            clock=app.clock,
-            wrap=wrap,
-            bounds=bounds,
-        )
+        done = check_bounded(app, command, folder=tree, environment=environment, timeout=_SECONDS, wrap=wrap)
         path = os.path.join(tree, names["ours"])
         if not done.green or os.path.islink(path):
             return None
@@ -138,15 +128,8 @@ class _Desk(NamedTuple):
     def run(self, command: str, *, folder: str = "", seconds: float) -> Verdict:
         """Run it in a folder of the tree; a sandbox begins at its top, whatever folder it is started in."""
         words = f"cd {quoted(f'./{folder}')} && {{ {command}\n}}" if folder else command
-        return run_check(
-            words,
-            folder=self.tree,
-            environment=self.environment,
-            timeout=seconds,
-            clock=self.app.clock,
-            wrap=self.wrap,
-            bounds=bounds_of(home_config(self.app)),
-        )
+        how = {"folder": self.tree, "environment": self.environment, "timeout": seconds, "wrap": self.wrap}
+        return check_bounded(self.app, words, **how)
 
     def read(self, path: str) -> bytes:
         """Nothing where a link or anything else stands in its place."""
@@ -366,16 +349,7 @@ def check_commit(
         top = snapshot_store.place.source.top
         wrap = with_dependencies(app, workspace=workspace, checkout=top).sandbox.wrap if sandboxed else None
         environment = {**check_environment(app.settings.environment), **workspace.environment()}
-        bounds = bounds_of(home_config(app))
-        return run_check(
-            command,
-            folder=tree,
-            environment=environment,
-            timeout=timeout,
-            clock=app.clock,
-            wrap=wrap,
-            bounds=bounds,
-        )
+        return check_bounded(app, command, folder=tree, environment=environment, timeout=timeout, wrap=wrap)
     finally:
         way.discard(snapshot_store.place, snapshot_store.store, workspace)
         with suppress(OSError):

@@ -290,8 +290,7 @@ def run_command(
     refuse: Callable[[str], None] | None = None,
 ) -> Verdict:
     """A check in a folder, for as long as the settings of `checkout` allow; `refuse` may say no to the sandbox there is."""
-    from handoff.base.bounds import bounds_of
-    from handoff.checks.commands import check_environment, run_check
+    from handoff.checks.commands import check_environment
 
     # What a check compiles is nobody's work, and few young projects ignore it.
     wrap, environment = None, {**check_environment(app.settings.environment), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -311,18 +310,24 @@ def run_command(
         "folder": folder,
         "environment": {**environment, **(clone.environment() if clone else {})},
         "timeout": project_config(checkout).number("check_timeout"),
-        "clock": app.clock,
         "wrap": wrap,
-        "bounds": bounds_of(home_config(app)),
     }
     if clone is None or not clone.lent:
-        return run_check(command, **how)
+        return check_bounded(app, command, **how)
     from handoff.git.workspaces.dependencies import as_lent
 
     with as_lent(clone) as replaced:
-        verdict = run_check(command, **how)
+        verdict = check_bounded(app, command, **how)
     note = "".join(f"\n({name} of the person's checkout was used, not the session's own)" for name in replaced)
     return verdict._replace(tail=verdict.tail + note)
+
+
+def check_bounded(app: App, command: str, **how: Any) -> Verdict:
+    """Run a command with the memory and the processes that the settings of this home allow."""
+    from handoff.base.bounds import bounds_of
+    from handoff.checks.commands import run_check
+
+    return run_check(command, clock=app.clock, bounds=bounds_of(home_config(app)), **how)
 
 
 _LAST_COMMITS = 3
@@ -351,18 +356,8 @@ def take_baseline(
         if stamps and state.dirty:
             found["stamps"] = already_changed(app, workspace, state.head)
     if tests:
-        from handoff.base.bounds import bounds_of
-        from handoff.checks.commands import run_check
-
         app.tell(f"Running the tests for the baseline: {tests}", 0, 0)
-        verdict = run_check(
-            tests,
-            folder=workspace,
-            environment=app.settings.environment,
-            timeout=timeout,
-            clock=app.clock,
-            bounds=bounds_of(home_config(app)),
-        )
+        verdict = check_bounded(app, tests, folder=workspace, environment=app.settings.environment, timeout=timeout)
         word = verdict.word
         if not verdict.green:
             from handoff.engine.place.proof.faults import missing_for

@@ -76,7 +76,9 @@ def question(outcome: AgentOutcome, *, task: str, count: int) -> str:
 
 def refuse_unready(app: App, task: Task, verdict: Verdict, *, folder: str) -> None:
     """Stop where a task's check did not run at all; a check that ran, red or green, passes."""
-    _refuse(app, verdict, owns=task.patterns, folder=folder, checkout=task.workspace, what=f"retry {task.label}")
+    _refuse(
+        app, verdict, owns=task.patterns, folder=folder, checkout=task.workspace, what=f"retry {task.label}", task=task
+    )
 
 
 def refuse_unready_flow(app: App, flow: Flow, reports: Iterable[Report]) -> None:
@@ -93,14 +95,23 @@ def refuse_unready_flow(app: App, flow: Flow, reports: Iterable[Report]) -> None
             _refuse(app, verdict, owns=(), folder=flow.workspace, checkout=flow.repository, what=f"retry {flow.id}")
 
 
-def _refuse(app: App, verdict: Verdict, *, owns: tuple[str, ...], folder: str, checkout: str, what: str) -> None:
+def _refuse(
+    app: App,
+    verdict: Verdict,
+    *,
+    owns: tuple[str, ...],
+    folder: str,
+    checkout: str,
+    what: str,
+    task: Task | None = None,
+) -> None:
     missing = missing_for(verdict, owns=owns, folder=folder)
     if missing is None:
         return
     tail = next((line.strip() for line in reversed(verdict.tail.splitlines()) if line.strip()), f"exit {verdict.code}")
     raise GroundFault(
         f"The check cannot run: `{verdict.command}`: {tail}",
-        f"{_fix(app, missing, folder=folder, checkout=checkout)} Then: {app.settings.program} {what}",
+        f"{_fix(app, missing, folder=folder, checkout=checkout, task=task)} Then: {app.settings.program} {what}",
     )
 
 
@@ -141,14 +152,15 @@ def _fix_dependencies(name: str, *, checkout: str) -> str:
     return f"Make {name} in your checkout, where .gitignore names it; the check uses it from then on: {how}"
 
 
-def _fix(app: App, missing: str, *, folder: str, checkout: str) -> str:
+def _fix(app: App, missing: str, *, folder: str, checkout: str, task: Task | None) -> str:
+    other = f", or give it another check: {app.settings.program} task edit {task.label} --check CMD" if task else ""
     first = missing.removeprefix("./").partition("/")[0]
     if first in _DEPENDENCIES and folder != checkout and not os.path.lexists(os.path.join(folder, first)):
         return _fix_dependencies(first, checkout=checkout)
     if missing == "python" and find("python3", path=app.settings.path):
-        return "There is no 'python' on the PATH, only python3: install python-is-python3, or name python3 in its check: handoff task edit TASK --check CMD."
+        return f"There is no 'python' on the PATH, only python3. Install python-is-python3{other}."
     if " -m " in missing:
         python, _, module = missing.partition(" -m ")
         return f"Install {module} for {python}: {python} -m pip install {module}"
     what = f"'{missing}'" if missing else "what it needs"
-    return f"Put {what} where the check looks for it, or give it another check: handoff task edit TASK --check CMD."
+    return f"Put {what} where the check looks for it{other}."

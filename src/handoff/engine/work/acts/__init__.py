@@ -8,6 +8,7 @@ from handoff.base.ids import on_one_line
 from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
+from handoff.board.addresses import Ambiguous
 from handoff.board.events import texts
 from handoff.board.events.incidents import Incident
 from handoff.board.sessions import holds
@@ -93,9 +94,9 @@ def find_asking(app: App, address: str, *, project: str = "") -> tuple[Task, boo
         return tasks.get(app.database, key=gate.task), True
     try:
         found = admin.find_address(app, address, project=project)
+    except Ambiguous:
+        raise
     except UserError as error:
-        if not error.message.startswith("There is no"):
-            raise
         hint = "Copy a code whole from the notification, or see: handoff gate list"
         raise UserError(f"{error.message} It is no code of a gate either.", hint) from error
     if isinstance(found, Task):

@@ -170,8 +170,10 @@ def _refuse_without_below(app: App, carried: Sequence[Task], top: str, into: str
     own = {one.key for one in carried}
     for task in carried if tip else ():
         found = task_clones.not_landed_below(app, open_snapshot_store(app), task, tip=tip)
-        asked = (one.key for one in found if forges.carrying(app.database, project=one.project, task=one.key))
-        if below := [one.label for one in found if one.key not in {*own, *asked}]:
+        missing = [one for one in found if one.key not in own]
+        if below := [
+            one.label for one in missing if not forges.carrying(app.database, project=one.project, task=one.key)
+        ]:
             raise Refused(
                 f"'{task.label}' stands on the work of {', '.join(below)}, which has not landed.",
                 f"Land that first: {app.settings.program} land {shell_line(below)}",

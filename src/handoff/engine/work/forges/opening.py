@@ -186,10 +186,10 @@ def stacked_on(app: App, project: str, carried: Sequence[Task]) -> str:
     """The branch of the request under way whose work the carried tasks come after; empty where there is none."""
     own = {one.key for one in carried}
     for task in carried:
-        for need in tasks.needs_of(app.database, key=task.key):
-            lower = rows.carrying(app.database, project=project, task=need.key)
-            if lower is not None and need.key not in own:
-                return lower.branch
+        needs = {need.key for need in tasks.needs_of(app.database, key=task.key)} - own
+        lower = rows.standing_on(app.database, project=project, needs=sorted(needs))
+        if lower is not None:
+            return lower.branch
     return ""
 
 
