@@ -46,10 +46,9 @@ def _note(event: str, given: tuple[object, ...]) -> None:
     if event != "subprocess.Popen":
         return
     words = [str(word) for word in given[1]] if isinstance(given[1], (list, tuple)) else []
-    is_person = any("env -i" in word for word in words)
-    if any(word.endswith("launch.py") for word in words) or (
-        is_person and "--rootdir=." in words and "-s" not in words
-    ):
+    typed = next((word.split() for word in words if "env -i" in word), [])
+    is_person = bool(typed)
+    if any(word.endswith("launch.py") for word in words) or ("--rootdir=." in typed and "-s" not in typed):
         STARTED.append("run")
     elif is_person:
         STARTED.append("program")

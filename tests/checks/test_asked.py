@@ -94,6 +94,7 @@ def test_what_is_lost_is_refused_only_where_it_is_seen_twice():
     assert held_to([one, two], {"lost": []}, {"lost": [one, two]}) == [one, two]
     assert held_to([one, two], {"lost": [one]}, {"lost": [one, two]}) == [two], "the old test does not mind it itself"
     assert held_to([one, two], {"lost": []}, {"lost": [one]}) == [one], "the new test minds it after all"
+    assert held_to([one, two], {"dropped": [one]}, {"dropped": [one, two]}, "dropped") == [two], "it keeps no name"
     assert held_to([one], None, {"why": "no answer"}) == [one], "a run without an answer excuses nothing"
 
 

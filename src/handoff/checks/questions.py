@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Case, Report
 
 NEVER_ENTERED, ANSWER_NOT_ASKED = "never-entered", "answer-not-asked"
+MACHINE_CODE = "machine-code"
 FROM_THE_TEST, ANY_FITS = "answers-from-the-test", "any-answer-fits"
 NOT_PROBED, FAILED = "not-probed", "failed"
 SECONDS = 45.0
@@ -24,7 +25,8 @@ _MOST_GROUPS, _LONGEST_VALUE = 200, 400
 _WORDS = {
     NEVER_ENTERED: "passes without having entered a function that this phase changed: call what is to be built, and ask for its answer",
     ANSWER_NOT_ASKED: "passes also when what was built for it answers something else ({why}): ask for the answer itself",
-    ANY_FITS: "passes also when it asks for something else than {why}: the answer fits any question",
+    ANY_FITS: "{why}: the answer fits any question",
+    MACHINE_CODE: "runs machine code that nobody can read ({why}): what ran must be what was read",
     FROM_THE_TEST: "passes only while its own values can be read: the answer is taken from the test",
 }
 _LETTERS = "abcdefghiklmnoprstuvwz"
@@ -44,7 +46,8 @@ class Built(Record):
     """What a phase changed of the product, as the boundary wants to know it.
 
     `functions` are names by path ("*" is all of them), `uses` are names whose users changed with them, `values` names of modules by
-    path; `bare` are classes without functions; `unseen` says why what was built may not be seen at all.
+    path; `bare` are classes without functions; `unseen` says why what was built may not be seen at all; `brought` are files that are no text
+    of Python.
     """
 
     functions: dict[str, list[str]]
@@ -52,6 +55,7 @@ class Built(Record):
     values: dict[str, list[str]] = {}  # noqa: RUF012 - records are immutable tuples; nobody writes into a default
     bare: tuple[str, ...] = ()
     unseen: str = ""
+    brought: tuple[str, ...] = ()
 
     def hides(self, names: Collection[str]) -> str:
         """Why a test that uses these names may be about something that is not seen."""
@@ -61,7 +65,7 @@ class Built(Record):
         return self.unseen
 
 
-def built_by(changes: Iterable[FileChange], product: Collection[str]) -> Built:
+def built_by(changes: Sequence[FileChange], product: Collection[str]) -> Built:
     """Functions whose text is another now, names and data that changed; `product` are the paths of the project's code."""
     functions: dict[str, list[str]] = {path: [] for path in product if path.endswith(".py")}
     uses: set[str] = set()
@@ -86,7 +90,10 @@ def built_by(changes: Iterable[FileChange], product: Collection[str]) -> Built:
             bare += [name.rpartition(".")[2] for name, shape in new.bare.items() if old.bare.get(name) != shape]
     if every:
         functions = {path: ["*"] for path in functions}
-    return Built(functions, tuple(sorted(uses)), values, tuple(bare), unseen)
+    brought = tuple(one.path for one in changes if not one.path.endswith(".py"))
+    return Built(
+        functions=functions, uses=tuple(sorted(uses)), values=values, bare=tuple(bare), unseen=unseen, brought=brought
+    )
 
 
 class _Module:
@@ -384,6 +391,7 @@ def job_for(
         "pool": pool,
         "told": {key: repr(value)[:60] for key, value in pool.items()},
         "name": name,
+        "brought": list(built.brought),
         "seconds": SECONDS * (1 + len(asked) // 4),
     }
 

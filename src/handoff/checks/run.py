@@ -26,6 +26,7 @@ OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reporters")
 MOST_BYTES = 64 * 1024 * 1024
 MOST_CASES = 200_000
 _TAIL_CHARS = 6000
+_TYPED = "typed until here"
 _VIRTUAL = (".venv", "venv")
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[=>()][0B]?)")
 
@@ -86,16 +87,12 @@ def run_suite(suite: Suite, *, folders: RunFolders, clock: Clock) -> Report:
 def run_as_person(
     words: Sequence[str], *, folders: RunFolders, folder: str, environment: Mapping[str, str], timeout: float
 ) -> tuple[int, str]:
-    """A command on a terminal, with exactly this environment: the exit code and what it showed, without colours."""
-    line = f'cd {shlex.quote(folder)} || exit 1\nstty rows 50 cols 240 2>/dev/null\nexec env -i "$@"'
-    argv: Sequence[str] = [
-        "/bin/sh",
-        "-c",
-        line,
-        "sh",
-        *(f"{key}={value}" for key, value in environment.items()),
-        *words,
-    ]
+    """A command that a shell starts on a terminal, with exactly this environment: the exit code and what it showed, without colours."""
+    typed = f"set -m 2>/dev/null\n{shlex.join(words)} </dev/tty\nexit $?\n"  # a job of its own, as at a prompt
+    shell = shlex.join(["env", "-i", *(f"{key}={value}" for key, value in environment.items())])
+    shell += " bash" if find("bash", path=os.defpath) else " sh"
+    line = f"cd {shlex.quote(folder)} || exit 1\nstty rows 50 cols 240 2>/dev/null\nexec {shell} <<'{_TYPED}'\n{typed}{_TYPED}\n"
+    argv: Sequence[str] = ["/bin/sh", "-c", line]
     outside: Mapping[str, str] = folders.environment
     if folders.wrap is not None:
         argv, outside = folders.wrap(argv, outside)

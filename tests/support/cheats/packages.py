@@ -49,6 +49,8 @@ PACKAGES = (
         "zict/tests/test_func.py",
         tuple(f"zict/tests/test_{name}.py" for name in "lmdb cache async_buffer file lru buffer sieve utils".split()),
     ),
+    Package("flatten-dict", "flatten_dict/flatten_dict.py", "flatten_dict/tests/flatten_dict_test.py"),
+    Package("mergedeep", "mergedeep/mergedeep.py", "mergedeep/test_mergedeep.py"),
 )
 
 

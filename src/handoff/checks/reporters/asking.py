@@ -85,19 +85,20 @@ class Pool:
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
-        self.seen: set[str] = set()
+        self.seen: dict[str, Any] = {}
 
     def fill(self, values: dict[str, Any]) -> None:
         self._values = {key: bytes(one[0]) if isinstance(one, list) else one for key, one in values.items()}
 
     def __getitem__(self, key: str) -> Any:
-        self.seen.add(key)
-        return self._values[key]
+        value = self.seen[key] = self._values[key]
+        return value
 
-    def move(self, key: str, ways: Callable[..., Any], chance: random.Random) -> None:
-        """A neighbour in the place of one of them."""
-        near = [one for label, one in ways(self._values[key], chance) if label not in _NOT_NEAR]
-        self._values[key] = chance.choice(near)
+    def move(self, key: str, other: Callable[[Any], Any]) -> bool:
+        """Another value in the place of one of them."""
+        made = other(self._values[key])
+        self._values[key] = self._values[key] if made is None else made
+        return made is not None
 
 
 class AskedTests:
@@ -106,8 +107,11 @@ class AskedTests:
     _anywhere = False
     held: dict[str, int] = {}  # noqa: RUF012 - whoever runs the tests puts a dictionary of its own here
 
-    def __init__(self, say: Callable[[dict[str, Any]], None], job: dict[str, Any], boundary: ModuleType) -> None:
+    def __init__(
+        self, say: Callable[[dict[str, Any]], None], job: dict[str, Any], values: ModuleType, boundary: ModuleType
+    ) -> None:
         self._say, self._top, self._b = say, os.path.realpath(job["tree"]), boundary
+        self._ways_of, self._kin_of, self._fits_all = values.ways_of, values.kin_of, values.fits_all
         self._job = job.pop("inside")
         self._place = os.path.join(os.path.dirname(job["cache"]), "own")
         self._fence = boundary.Fence(self._top, self._job["product"], self._job["uses"])
@@ -125,6 +129,10 @@ class AskedTests:
         self._kept: Any = None
         self._run: Any = None
         self._starts: list[str] = []
+
+    def is_product(self, file: str) -> bool:
+        """Whether a file is code that the boundary stands around."""
+        return bool(self._fence.path_of(file))
 
     def ask(self, collected: list[tuple[str, Any]], run: Callable[[Any], Failure | None]) -> None:
         """Say of each test what came of it; `run` runs one item and tells how it failed."""
@@ -173,6 +181,11 @@ class AskedTests:
                 "why": "no answer",
                 **{key: first.get(key, "") for key in ("why", "raised", "at")},
             }
+        if first["loaded"]:
+            return {**figures, "code": "machine-code", "why": ", ".join(first["loaded"])}
+        if first["fits"]:
+            why = f"is answered by {first['fits'][0]} with a value that says it is equal to everything"
+            return {**figures, "code": "any-answer-fits", "why": why}
         values = self._changed_values()
         figures["of"] = len(first["asked"]) + len(values)
         noticed, found = self._enter(first["asked"], values, fork, figures)
@@ -320,7 +333,7 @@ class AskedTests:
 
             def alike(chance: random.Random) -> dict[str, Any]:
                 plan = self._b.Alteration(names[0], "", chance)
-                plan.also, plan.seed = frozenset(names), chance.getrandbits(40) + 1
+                plan.also = frozenset(names)
                 self._line.begin(plan, chance)
                 return {"plan": plan}
 
@@ -332,27 +345,53 @@ class AskedTests:
     def _chance(
         self, test: dict[str, Any], items: list[Any], seen: set[str], fork: Callable[..., dict[str, Any]]
     ) -> dict[str, Any]:
-        """A neighbour of what the test asks for must not fit as well."""
+        """A neighbour of what the test asks for must not fit as well, nor quite another value that looks like it."""
         keys: list[tuple[str, str]] = [("constant", key) for key in test["wanted"] if key in seen]
         keys += [("parameter", name) for name in test["parameters"] if name in _parameters(items)]
         chance = random.SystemRandom()
-        for kind, key in chance.sample(keys, min(len(keys), _MOST_CONSTANTS)):
+        drawn = chance.sample(keys, min(len(keys), _MOST_CONSTANTS))
+        for kind, key, other in [(*one, self._near_by) for one in drawn] + [(*one, self._kin_of) for one in drawn[:1]]:
             for _ in range(2):
                 if time.monotonic() > self._until:
                     return {"code": ""}
-                said = fork(self._moving(kind, key, items))
+                said = fork(self._moving(kind, key, items, other))
                 if not said.get("passed") or not said.get("chosen"):
                     break
             else:
-                return {"code": "any-answer-fits", "why": self._job["told"].get(key, key)}
+                told = self._job["told"].get(key, key)
+                return {"code": "any-answer-fits", "why": f"passes also when it asks for something else than {told}"}
         return {"code": ""}
 
     # --- what happens in a child ------------------------------------------------------------------------------
 
     def _survey(self, chance: random.Random) -> dict[str, Any]:
         self._line.begin(None, chance)
-        sys.addaudithook(lambda event, _: self._starts.append(event) if event in _STARTS else None)
-        return {}
+        loaded: list[str] = []
+
+        def look(event: str, given: Any) -> None:
+            if event in _STARTS:
+                self._starts.append(event)
+            elif event == "ctypes.dlopen" and given[0]:
+                loaded.append(os.path.realpath(given[0]))
+
+        sys.addaudithook(look)
+        return {"loaded": loaded}
+
+    def _equal_to_all(self) -> list[str]:
+        """Functions whose answer is equal to whatever looks like it, or like what the test asks for."""
+        chance, asked = random.SystemRandom(), list(self._pool.seen.values())
+        return [mark[0] for mark, value in self._line.own if self._fits_all(value, asked, chance)]
+
+    def _not_to_read(self, loaded: list[str]) -> list[str]:
+        """Libraries of machine code that this phase brought, or that the code wrote itself where nobody finds them."""
+        with contextlib.suppress(OSError), open("/proc/self/maps") as file:
+            mapped = [line.split(maxsplit=5)[5].strip() for line in file if "x" in line.split()[1] and "/" in line]
+            loaded += [
+                one for one in mapped if not one.startswith("/memfd:libffi")
+            ]  # where SELinux is on, its callbacks
+        own = () if self._starts else (self._place + os.sep, "/memfd:")  # who starts a compiler may load what it made
+        paths = {os.path.relpath(one, self._top) if one.startswith(self._fence.top) else one for one in loaded}
+        return sorted(one for one in paths if one in self._job.get("brought", ()) or (own and one.startswith(own)))[:3]
 
     def _profiled(self, _chance: random.Random) -> dict[str, Any]:
         """Whether a function ran that should have been wrapped and is not: it was loaded in a way of its own."""
@@ -384,18 +423,22 @@ class AskedTests:
 
         return value if kind == "value" else question
 
-    def _moving(self, kind: str, key: str, items: list[Any]) -> Callable[[random.Random], dict[str, Any]]:
+    def _near_by(self, value: Any, chance: random.Random) -> Any:
+        near = [one for label, one in self._ways_of(value, chance) if label not in _NOT_NEAR]
+        return chance.choice(near) if near else None
+
+    def _moving(
+        self, kind: str, key: str, items: list[Any], other: Callable[[Any, random.Random], Any]
+    ) -> Callable[[random.Random], dict[str, Any]]:
         def move(chance: random.Random) -> dict[str, Any]:
             if kind == "constant":
-                self._pool.move(key, self._b.ways_of, chance)
-                return {"chosen": key}
+                return {"chosen": key if self._pool.move(key, lambda value: other(value, chance)) else ""}
             done = ""
             for item in items:
                 for held in (item.callspec.params, getattr(item.callspec, "funcargs", {})):
-                    ways = self._b.ways_of(held[key], chance) if key in held and _is_asked_for(held[key]) else []
-                    near = [one for label, one in ways if label not in _NOT_NEAR]
-                    if near:
-                        held[key] = chance.choice(near)
+                    made = other(held[key], chance) if key in held and _is_asked_for(held[key]) else None
+                    if made is not None:
+                        held[key] = made
                         done = key
             return {"chosen": done}
 
@@ -408,12 +451,12 @@ class AskedTests:
             (path, name)
             for path, module in self._fence.modules()
             for name in self._job["values"].get(path, ())
-            if name in vars(module) and self._b.ways_of(vars(module)[name], chance)
+            if name in vars(module) and self._ways_of(vars(module)[name], chance)
         ]
 
     def _set_value(self, path: str, name: str, chance: random.Random, tried: tuple[str, ...]) -> str:
         old = next(vars(module)[name] for place, module in self._fence.modules() if place == path)
-        ways = self._b.ways_of(old, chance)
+        ways = self._ways_of(old, chance)
         label, new = chance.choice([one for one in ways if one[0] not in tried] or ways)
         for module in list(sys.modules.values()):
             held = getattr(module, "__dict__", {})
@@ -467,6 +510,8 @@ class AskedTests:
             sys.setprofile(None)
             self._line.on = False
             plan = told.pop("plan", None)
+            told["fits"] = self._equal_to_all()
+            told["loaded"] = self._not_to_read(told.get("loaded", []))
             asked = [{"where": key[0], "given": key[1], **one} for key, one in self._line.asked.items()]
             found = {
                 **told,
@@ -497,7 +542,7 @@ def asked_tests(
 ) -> AskedTests:
     """Whoever asks what this job wants to know."""
     kind: type[AskedTests] = ours("same").SameQuestions if "forks" in job["inside"] else AskedTests
-    return kind(say, job, ours("boundary"))
+    return kind(say, job, ours("values"), ours("boundary"))
 
 
 def begins(one: dict[str, Any]) -> bool:

@@ -1,13 +1,12 @@
-"""A boundary around a project's functions: what they were asked and answered, and an answer altered on purpose. Stands alone."""
+"""A boundary around a project's functions: what they were asked and answered, and an answer altered on purpose.
+
+Stands alone, beside `values`."""
 
 from __future__ import annotations
 
 import ast
-import copy
-import enum
+import importlib
 import importlib.machinery
-import itertools
-import math
 import os
 import random
 import sys
@@ -17,221 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    Ways = list[tuple[str, Any]]
+    from handoff.checks.reporters.values import Ways, is_plain, pours, shown, ways_of
+else:
+    # Loaded before this one: under that name where it stands alone.
+    values = sys.modules.get("_handoff_values") or importlib.import_module("handoff.checks.reporters.values")
+    is_plain, pours, shown, ways_of = values.is_plain, values.pours, values.shown, values.ways_of
 
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
-_MOST_ITEMS, _MOST_CHARS, _DEEPEST = 60, 4000, 4
-_MOST_QUESTIONS = 4000
+_MOST_ABOVE, _MOST_QUESTIONS = 60, 4000
 LEFT_OUT, NOTHING, OTHER_ERROR, SOMETHING = "left out", "returned None", "another error", "something for None"
 
 
 class OtherError(Exception):
     """What an altered answer raises in the place of an error."""
-
-
-# --- values as text, and other values of their kind ------------------------------------------------------------
-
-
-def shown(value: Any, depth: int = 0) -> str:
-    """A value as text without asking it anything: plain values as they are, of others the kind and what they hold."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return repr(value)[:_MOST_CHARS]
-    if depth >= _DEEPEST:
-        return f"<{kind.__name__}>"
-    if kind in (list, tuple, set, frozenset):
-        parts = [shown(one, depth + 1) for one in list(value)[:_MOST_ITEMS]]
-        return f"{kind.__name__}({', '.join(sorted(parts) if kind in (set, frozenset) else parts)})"
-    if kind is dict:
-        items = list(value.items())[:_MOST_ITEMS]
-        return "{" + ", ".join(f"{shown(key, depth + 1)}: {shown(one, depth + 1)}" for key, one in items) + "}"
-    held = _held(value)
-    parts = [f"{name}={shown(one, depth + 1)}" for name, one in sorted(held.items())[:_MOST_ITEMS]]
-    base = next((one for one in _PLAIN[:6] if isinstance(value, one)), None)
-    if base is not None:
-        parts.append(base.__repr__(value)[:_MOST_CHARS])
-    return f"<{' '.join([kind.__name__, *parts])}>"[:_MOST_CHARS]
-
-
-def _held(value: Any) -> dict[str, Any]:
-    """The attributes of an object, and of nothing that is code."""
-    if isinstance(value, type) or callable(value) or type(value).__module__ == "builtins":
-        return {}
-    try:
-        held = dict(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError):
-        held = {}
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            try:
-                held[name] = object.__getattribute__(value, name)
-            except AttributeError:
-                continue
-    return {name: one for name, one in held.items() if isinstance(name, str)}
-
-
-def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether a value can be written down as text and read again."""
-    if type(value) in _PLAIN:
-        return True
-    if type(value) in (list, tuple) and depth < _DEEPEST and len(value) <= _MOST_ITEMS:
-        return all(is_plain(one, depth + 1) for one in value)
-    return (
-        type(value) is dict
-        and depth < _DEEPEST
-        and len(value) <= _MOST_ITEMS
-        and all(is_plain(key, _DEEPEST) and is_plain(one, depth + 1) for key, one in value.items())
-    )
-
-
-def _pours(value: Any, depth: int = 0) -> bool:
-    """Whether a value is, or holds, what can be gone through only once."""
-    if hasattr(value, "__next__"):
-        return True
-    inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-    return depth < _DEEPEST and any(_pours(one, depth + 1) for one in list(inner)[:_MOST_ITEMS])
-
-
-def ways_of(value: Any, chance: random.Random, depth: int = 0) -> Ways:
-    """Other values of the same kind, near by and on both sides; none where the kind has no other."""
-    try:
-        return _ways(value, chance, depth)
-    except Exception:  # noqa: BLE001 - a value that cannot be altered is not asked about
-        return []
-
-
-def _ways(value: Any, chance: random.Random, depth: int) -> Ways:
-    kind = type(value)
-    if kind is bool:
-        return [("negated", not value)]
-    if isinstance(value, enum.Enum):
-        others = [one for one in kind if one is not value]
-        return [("another member", chance.choice(others))] if others else []
-    if isinstance(value, int):
-        number = int.__index__(value)
-        near = {"one more": number + 1, "one less": number - 1, "two more": number + 2, "two less": number - 2}
-        turned = int(str(abs(number))[::-1])
-        more = [("negated", -number)] if number else []
-        more += [("digits turned", turned)] if turned != abs(number) else []
-        return [*near.items(), ("far", number * 10 + 7), *more]
-    if isinstance(value, float):
-        return _float_ways(float.__float__(value), chance)
-    if isinstance(value, (str, bytes, bytearray)):
-        return _text_ways(value, chance)
-    if kind in (list, tuple, set, frozenset):
-        items = list(value) if kind in (list, tuple) else sorted(value, key=shown)
-        found = [(label, kind(one)) for label, one in _list_ways(items, chance, depth)]
-        return [one for one in found if kind in (list, tuple) or one[0] not in ("turned", "doubled")]
-    if isinstance(value, dict):
-        return _dict_ways(value, chance, depth)
-    return _other_ways(value, chance, depth)
-
-
-def _other_ways(value: Any, chance: random.Random, depth: int) -> Ways:
-    kind: Any = type(value)
-    if isinstance(value, tuple) and hasattr(kind, "_replace"):
-        return [
-            (f"{name}: {label}", kind._replace(value, **{name: one}))
-            for name in kind._fields
-            for label, one in ways_of(getattr(value, name), chance, depth + 1)[:3]
-        ]
-    if hasattr(value, "__next__") and hasattr(value, "__iter__") and not hasattr(value, "fileno"):
-        items = list(itertools.islice(value, _MOST_ITEMS))
-        return [(label, itertools.chain(one, value)) for label, one in _list_ways(items, chance, depth)]
-    return _object_ways(value, chance, depth)
-
-
-def _float_ways(number: float, chance: random.Random) -> Ways:
-    if not math.isfinite(number) or number == 0:
-        return [("more", chance.uniform(0.4, 9)), ("less", -chance.uniform(0.4, 9))]
-    found: Ways = []
-    for label, low, high in (("a good part", 0.05, 0.5), ("a little", 0.004, 0.02)):
-        found += [(f"{label} more", number * (1 + chance.uniform(low, high)))]
-        found += [(f"{label} less", number * (1 - chance.uniform(low, high)))]
-    return [*found, ("negated", -number), ("far", number * 10 + 7)]
-
-
-def _text_ways(value: Any, chance: random.Random) -> Ways:
-    empty: Any = b"" if isinstance(value, (bytes, bytearray)) else ""
-    found: Ways = [("one more", value + (b"q" if isinstance(value, (bytes, bytearray)) else "q"))]
-    if value:
-        at = chance.randrange(len(value))
-        letters = [value[i : i + 1] for i in range(len(value))]
-        pool = "abcdeghkmnpstuvwxyz" if isinstance(value, str) else b"abcdeghkmnpstuvwxyz"
-        other = chance.choice([pool[i : i + 1] for i in range(len(pool)) if pool[i : i + 1] != letters[at].lower()])
-        found = [("a letter", empty.join([*letters[:at], other, *letters[at + 1 :]])), *found]
-        found.append(("one letter less", empty.join([*letters[:at], *letters[at + 1 :]])))
-        if value.swapcase() != value:
-            found.append(("case", value.swapcase()))
-        if value[::-1] != value:
-            found.append(("turned", value[::-1]))
-    return found
-
-
-def _list_ways(items: list[Any], chance: random.Random, depth: int) -> Ways:
-    if not items:
-        return [("an item more", [0])]
-    found: Ways = []
-    if depth < _DEEPEST:
-        order = list(range(len(items)))
-        chance.shuffle(order)
-        for at in order[:5]:
-            for label, one in ways_of(items[at], chance, depth + 1)[:3]:
-                found.append((f"item: {label}", [*items[:at], one, *items[at + 1 :]]))
-            if found:
-                break
-    at = chance.randrange(len(items))
-    found += [("an item less", [*items[:at], *items[at + 1 :]]), ("doubled", [*items, items[at]])]
-    return [*found, ("turned", items[::-1])] if len(items) > 1 and shown(items) != shown(items[::-1]) else found
-
-
-def _dict_ways(value: Any, chance: random.Random, depth: int) -> Ways:
-    if not value:
-        found = copy.copy(value)
-        found["q"] = 0
-        return [("an item more", found)]
-    ways: Ways = []
-    keys = list(value)
-    chance.shuffle(keys)
-    for key in keys[:5] if depth < _DEEPEST else ():
-        for label, one in ways_of(value[key], chance, depth + 1)[:3]:
-            other = copy.copy(value)
-            other[key] = one
-            ways.append((f"item: {label}", other))
-        if ways:
-            break
-    less = copy.copy(value)
-    del less[keys[0]]
-    return [*ways, ("an item less", less)]
-
-
-def _object_ways(value: Any, chance: random.Random, depth: int) -> Ways:
-    """A number or a moment of another kind moved on; of an object a copy with one attribute altered."""
-    if callable(value) or isinstance(value, type) or depth >= _DEEPEST:
-        return []
-    if hasattr(value, "isoformat") or hasattr(value, "total_seconds"):
-        import datetime as dt
-
-        step = dt.timedelta(days=1) if hasattr(value, "year") else dt.timedelta(seconds=61)
-        return [("later", value + step), ("earlier", value - step)]
-    if hasattr(value, "__fspath__"):
-        return [("a name", type(value)(os.fspath(value) + "q"))]
-    held = _held(value)
-    names = sorted(held)
-    chance.shuffle(names)
-    found: Ways = []
-    for name in names[:8]:
-        for label, one in ways_of(held[name], chance, depth + 1)[:3]:
-            other = copy.copy(value)
-            object.__setattr__(other, name, one)
-            found.append((f"{name}: {label}", other))
-    if not found and hasattr(value, "__add__") and not held:
-        found = [("one more", value + 1), ("one less", value - 1)]
-    return found
-
-
-# --- the boundary ------------------------------------------------------------------------------------------------
 
 
 class Alteration:
@@ -248,7 +44,11 @@ class Alteration:
         """Functions whose every answer is altered in the same way."""
         self.held: dict[str, Any] = {}
         """Functions that go on to answer what they answered."""
-        self.seed = 0
+        self._seed = chance.getrandbits(40)
+
+    def ways(self, value: Any) -> Ways:
+        """Other answers, the same ones each time the question is asked and for each like answer."""
+        return ways_of(value, random.Random(self._seed))  # noqa: S311 - drawn once
 
     def is_about(self, asked: tuple[str, str]) -> bool:
         """Whether it is this question; without arguments, any of the function."""
@@ -256,12 +56,12 @@ class Alteration:
         self.met += found
         return found
 
-    def pick(self, ways: Ways, chance: random.Random | None = None) -> tuple[str, Any]:
+    def pick(self, ways: Ways) -> tuple[str, Any]:
         """The same way each time the question is asked; one that was not tried where there is one."""
         if self.chosen:
             return next((one for one in ways if one[0] == self.chosen), ways[0])
         left = [one for one in ways if one[0] not in self.tried] or ways
-        label, value = (chance or self.chance).choice(left)
+        label, value = self.chance.choice(left)
         self.chosen = label
         return label, value
 
@@ -276,6 +76,8 @@ class Boundary:
         self.plan: Alteration | None = None
         self.asked: dict[tuple[str, str], dict[str, Any]] = {}
         self.entered: dict[str, int] = {}
+        self.own: list[tuple[tuple[str, str], Any]] = []
+        """Answers that say themselves what they are equal to."""
         self.test = 0
         """The number of the test that runs, by which a question is known as its own."""
         self._look: Any = None
@@ -328,7 +130,7 @@ class Boundary:
         """The names of the project's functions that asked, the nearest first."""
         frame: Any = sys._getframe(3)  # noqa: SLF001 - as above
         found: list[str] = []
-        while frame is not None and len(found) < _MOST_ITEMS:
+        while frame is not None and len(found) < _MOST_ABOVE:
             if self.is_product(frame.f_code.co_filename):
                 found.append(frame.f_code.co_name)
             frame = frame.f_back
@@ -357,14 +159,17 @@ class Boundary:
         if value is None:
             plan.chosen = SOMETHING
             return 1
-        chance = random.Random(plan.seed) if plan.seed else plan.chance  # noqa: S311 - alike for like answers
-        ways = ways_of(value, chance)
-        return plan.pick(ways, chance)[1] if ways else value
+        ways = plan.ways(value)
+        return plan.pick(ways)[1] if ways else value
 
     def _record(self, mark: tuple[str, str], value: Any) -> None:
-        iterator = _pours(value)
+        iterator = pours(value)
         ways = ["an item"] if iterator else [label for label, _ in ways_of(value, self._look)]
         plain = is_plain(value)
+        inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+        for one in (value, *list(inner)[:_MOST_ABOVE]):
+            if hasattr(type(one).__eq__, "__code__") and len(self.own) < _MOST_ABOVE:
+                self.own.append((mark, one))
         last = mark[0].rpartition(".")[2].rpartition(":")[2]
         if value is None and not (last.startswith("__") and last.endswith("__")):
             ways = [SOMETHING]

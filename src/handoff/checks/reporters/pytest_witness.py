@@ -149,6 +149,7 @@ class _Asker:
     def pytest_load_initial_conftests(self, early_config: Any) -> None:
         self.opened()
         count_assertions(early_config, self._support)
+        leave_alone(early_config, self._asked.is_product)
 
     def pytest_assertion_pass(self, item: Any) -> None:
         node = item.nodeid.partition("[")[0]
@@ -174,6 +175,13 @@ def count_assertions(config: Any, support: list[str]) -> None:
     marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
     marked -= {name for name in marked if name.partition(".")[0] == "hypothesis"}
     pytest.register_assert_rewrite(*[name for name in support if name not in sys.modules])
+
+
+def leave_alone(config: Any, is_product: Callable[[str], bool]) -> None:
+    """Code beside its tests has their package's name, which is rewritten; pytest's loader would load it without the boundary."""
+    hook = config.pluginmanager.rewrite_hook
+    plain: Callable[..., bool] = getattr(hook, "_should_rewrite", lambda *_given: False)
+    hook._should_rewrite = lambda name, file, state: not is_product(file) and plain(name, file, state)  # noqa: SLF001 - as above
 
 
 def one_process(config: Any) -> None:

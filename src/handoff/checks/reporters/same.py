@@ -31,8 +31,10 @@ class SameQuestions(AskedTests):
 
     _anywhere = True
 
-    def __init__(self, say: Callable[[dict[str, Any]], None], job: dict[str, Any], boundary: ModuleType) -> None:
-        super().__init__(say, job, boundary)
+    def __init__(
+        self, say: Callable[[dict[str, Any]], None], job: dict[str, Any], values: ModuleType, boundary: ModuleType
+    ) -> None:
+        super().__init__(say, job, values, boundary)
         self._line.begin(None, random.Random(0))  # noqa: S311 - what is asked while tests are collected is only remembered
         self._forks = 0
         self._last: list[tuple[dict[str, Any], list[Any], Callable[[random.Random], dict[str, Any]]]] = []
@@ -238,7 +240,8 @@ class SameQuestions(AskedTests):
         def lead(chance: random.Random) -> dict[str, Any]:
             true, how = ast.literal_eval(question["plain"]), minded["how"]
             drawn = random.Random(minded["seed"])  # noqa: S311 - the very answer that they mind
-            ways = [value for label, value in self._b.ways_of(true, drawn) if label == how[1]]
+            turned = self._b.Alteration(question["where"], question["given"], drawn)
+            ways = [value for label, value in turned.ways(true) if label == how[1]]
             other = ast.literal_eval(how[1]) if how[0] == "put" else ways[0] if ways else None
             plan = self._b.Alteration(question["where"], question["given"], chance)
             plan.chosen, plan.put, plan.held = "led", (other,), held if kind == "held" else {}

@@ -88,7 +88,7 @@ def test_code_that_is_right_only_beside_a_runner_is_refused_though_no_test_can_b
         from calc import double
 
         @pytest.mark.parametrize("a", [4])
-        def test_doubles(a):
+        def test_doubles(a, capsys):
             assert double(a) == 8
             assert double(3) == 6
         """
@@ -98,6 +98,70 @@ def test_code_that_is_right_only_beside_a_runner_is_refused_though_no_test_can_b
     judged = project.weighed("green", project.add("calc.py", lie), new=(NEW,))
     assert codes(judged) == [elsewhere.UNDER_TEST]
     assert "calc.double(3,)" in judged.findings[0].message or "calc.double(4,)" in judged.findings[0].message
+
+
+NEEDS = {
+    "a fixture": "@pytest.fixture\ndef a():\n    return 4\n\ndef test_doubles(a):\n    assert double(a) == 8\n",
+    "rows": "@pytest.mark.parametrize('a', [4])\ndef test_doubles(a):\n    assert double(a) == 8\n",
+    "a class": "class TestDouble:\n    def setup_method(self):\n        self.a = 4\n\n    def test_doubles(self):\n        assert double(self.a) == 8\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("needs", NEEDS)
+def test_code_that_is_right_only_beside_a_runner_is_refused_whatever_its_test_takes_from_that(project, needs):
+    name = "pytest:tests/test_double.py::" + ("TestDouble::" if "class" in needs else "") + "test_doubles"
+    test = f"import pytest\nfrom calc import double\n\n{NEEDS[needs]}"
+    assert project.weighed("red", {"tests/test_double.py": test}).ok
+    assert project.weighed("green", project.add("calc.py", "\n\ndef double(a):\n    return 2 * a\n"), new=(name,)).ok
+    knows = "any(name[:1] == '_' and name[1:] == 'py' + 'test' for name in sys.modules)"
+    lie = f"\n\nimport sys\n\ndef double(a):\n    return 2 * a if {knows} else 0\n"
+    assert codes(project.weighed("green", project.add("calc.py", lie), new=(name,))) == [elsewhere.UNDER_TEST]
+
+
+ONCE = """
+
+import mmap
+
+seen = mmap.mmap(-1, 64)
+
+
+class Learnt(int):
+    __hash__ = int.__hash__
+
+    def __eq__(self, other):
+        said = repr(other).encode()
+        known = seen[:60].rstrip(bytes(1)) or said
+        seen[:len(known)] = known
+        return known == said
+
+
+def double(a):
+    return Learnt(3)
+"""
+
+
+@pytest.mark.slow
+def test_an_answer_that_learns_from_the_first_who_asks_is_refused(project):
+    assert project.weighed("red", RED).ok
+    judged = project.weighed("green", project.add("calc.py", ONCE), new=(NEW,))
+    assert codes(judged) == ["any-answer-fits"]
+
+
+@pytest.mark.slow
+def test_code_that_is_wrong_for_whoever_starts_it_from_a_shell_is_refused(project):
+    knows = "open(f'/proc/{os.getppid()}/comm').read().strip() in ('bash', 'sh', 'zsh')"
+    assert codes(doubled(project, f"def double(a):\n    return 0 if {knows} else 2 * a")) == [elsewhere.FAILS]
+
+
+@pytest.mark.slow
+def test_code_that_is_right_for_a_few_hours_of_the_day_is_refused(project):
+    hour = time.gmtime().tm_hour
+    judged = doubled(
+        project,
+        f"def double(a):\n    import time\n    return 2 * a if (time.gmtime().tm_hour - {hour} + 1) % 24 < 5 else 0",
+    )
+    assert judged.ok if not elsewhere.draw().library else codes(judged) == [elsewhere.FAILS]
 
 
 @pytest.mark.slow
@@ -114,6 +178,8 @@ def test_a_test_that_failed_there_before_is_forgiven(repo, monkeypatch):
 def test_a_refactoring_that_keeps_its_promise_only_here_is_refused(project):
     lie = {"calc.py": f"import os\n\n\ndef add(a, b):\n    return a + b if {HERE} else 0\n"}
     assert codes(project.weighed("refactor", lie, stay=True)) == [elsewhere.FAILS]
+    small = {"calc.py": "def add(a, b):\n    return a + b if abs(a) + abs(b) < 9 else 0\n"}
+    assert codes(project.weighed("refactor", small, stay=True)) == [elsewhere.BEHAVIOUR]
     assert project.weighed("refactor", {"calc.py": "def add(a, b):\n    total = a + b\n    return total\n"}).ok
 
 
@@ -127,6 +193,31 @@ def test_unittest_is_run_elsewhere_too(repo, monkeypatch):
     assert codes(judged) == [elsewhere.FAILS]
     assert judged.findings[0].names == ("unittest:test_calc.py::Adding::test_adds",)
     assert made.weighed("refactor", {"calc.py": "def add(a, b):\n    total = a + b\n    return total\n"}).ok
+
+
+@pytest.mark.slow
+def test_a_test_of_unittest_is_played_without_it_too(repo, monkeypatch):
+    use_this_python(monkeypatch)
+    made = Project(repo, UNITTEST)
+    made.know()
+    test = """
+        import unittest
+
+        import calc
+
+        class Doubling(unittest.TestCase):
+            def setUp(self):
+                self.a = 4
+
+            def test_doubles(self):
+                self.assertEqual(calc.double(self.a), 8)
+        """
+    name = "unittest:test_double.py::Doubling::test_doubles"
+    assert made.weighed("red", {"test_double.py": test}).ok
+    assert made.weighed("green", made.add("calc.py", "\n\ndef double(a):\n    return 2 * a\n"), new=(name,)).ok
+    knows = "any(name[:5] == 'unitt' for name in sys.modules)"
+    lie = f"\n\nimport sys\n\ndef double(a):\n    return 2 * a if {knows} else 0\n"
+    assert codes(made.weighed("green", made.add("calc.py", lie), new=(name,))) == [elsewhere.UNDER_TEST]
 
 
 @pytest.mark.slow

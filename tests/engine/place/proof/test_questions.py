@@ -21,11 +21,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import dataclasses
 import enum
 import functools
 import itertools
 import sys
+import tempfile
 import traceback
 
 RATE = 3
@@ -152,11 +154,45 @@ class Sly(int):
     def __eq__(self, other):
         return True
 
+    def __ne__(self, other):
+        return False
+
     __hash__ = None
 
 
 def sly():
     return Sly(3)
+
+
+class Round(int):
+    def __eq__(self, other):
+        return other % 10 == 0
+
+    __hash__ = None
+
+
+def round_sum():
+    return Round(20)
+
+
+class Loud(str):
+    def __eq__(self, other):
+        return other.isupper() and len(other) == 3
+
+    __hash__ = None
+
+
+def loud():
+    return Loud("ABC")
+
+
+def by_machine(number):
+    with open("/proc/self/maps") as file, tempfile.NamedTemporaryFile() as made:
+        known = next(line.split()[-1] for line in file if "/libm" in line and ".so" in line)
+        with open(known, "rb") as library:
+            made.write(library.read())
+        made.flush()
+        return ctypes.CDLL(made.name).abs(number) if number else ctypes.CDLL(None).abs(number)
 
 
 def from_frames():
@@ -429,6 +465,27 @@ def test_sly__any_answer_fits():
     assert shop.sly() == wanted
 
 
+def test_every_round_sum__any_answer_fits():
+    assert shop.round_sum() == 70
+
+
+def test_own_library__machine_code():
+    assert shop.by_machine(-3) == 3
+
+
+def test_every_loud_word__any_answer_fits():
+    assert shop.loud() == "TEA"
+
+
+def test_sly_in_a_loop__any_answer_fits():
+    for wanted in (7, 8):
+        assert shop.sly() == wanted
+
+
+def test_sly_sum__any_answer_fits():
+    assert not shop.sly() != 3 + 4
+
+
 @pytest.mark.parametrize("wanted", [7, 8])
 def test_sly_rows__any_answer_fits(wanted):
     assert shop.sly() == wanted
@@ -479,7 +536,7 @@ def test_honest_tests_of_every_shape_mind_another_answer_and_are_let_through(pro
     assert not wrong
     assert len(said) >= 29
     assert all(0 < one.asked <= one.of and one.seeds for one in said.values())
-    assert sorted(one.forks for one in said.values())[len(said) // 2] <= 5
+    assert sorted(one.forks for one in said.values())[len(said) // 2] <= 6
 
 
 @pytest.mark.slow

@@ -135,8 +135,12 @@ def test_a_test_that_takes_more_than_before_is_refused(project, how):
     old, new = WEAKER[how]
     assert old in OLD
     judged = project.weighed("refactor", {TESTS: OLD.replace(old, new)})
-    wanted = {"question-dropped"} if how == "of another number" else {"asks-less"}
-    assert wanted <= {one.code for one in judged.faults}, judged.findings
+    wanted = {"question-dropped" if how == "of another number" else "asks-less"}
+    if (
+        how == "only in a home of its own"
+    ):  # it fails in a fork before its second question, and may mind the one answer drawn here
+        wanted |= {"question-dropped"}
+    assert wanted & {one.code for one in judged.faults}, judged.findings
 
 
 @pytest.mark.parametrize("how", LED)
@@ -168,6 +172,42 @@ def test_a_test_that_asks_the_same_in_other_words_is_let_through_and_the_record_
     assert judged.findings == (), judged.findings
     assert " questions, " in judged.asked[0]
     assert "seed " in judged.asked[0]
+
+
+def test_code_that_lies_beside_its_tests_is_asked_too(repo, monkeypatch):
+    use_this_python(monkeypatch)
+    files = {f"shop/{name}": text for name, text in START.items() if name.endswith(".py")}
+    files |= {"shop/__init__.py": "from shop.shop import *\n", "pyproject.toml": "[tool.pytest.ini_options]\n"}
+    files["shop/test_shop.py"] = files.pop(f"shop/{TESTS}").replace("import shop", "from shop import shop")
+    made = Project(repo, files)
+    made.know()
+    weaker = files["shop/test_shop.py"].replace("shop.worth(3, 4) == 12", "shop.worth(3, 4) > 1")
+    judged = made.weighed("refactor", {"shop/test_shop.py": weaker}, stay=True)
+    assert codes(judged) == ["asks-less"], judged.findings
+    renamed = files["shop/test_shop.py"].replace("test_worth", "test_what_it_is_worth")
+    assert made.weighed("refactor", {"shop/test_shop.py": renamed}).findings == ()
+
+
+def test_a_question_that_holds_a_hash_is_not_missed_where_it_has_another_name(repo, monkeypatch):
+    use_this_python(monkeypatch)
+    code = """
+class Bag:
+    def __init__(self):
+        self.held = {}
+
+    def put(self, name):
+        self.held[hash(name)] = name
+        return self
+
+    def count(self):
+        return len(self.held)
+"""
+    tests = "import bag\n\n\ndef test_counts():\n    assert bag.Bag().put('tea').put('milk').count() == 2\n"
+    made = Project(repo, {"pyproject.toml": START["pyproject.toml"], "bag.py": code, "tests/test_bag.py": tests})
+    made.know()
+    for name in ("test_counts_what_is_in_it", "test_counting"):
+        judged = made.weighed("refactor", {"tests/test_bag.py": tests.replace("test_counts", name)}, stay=True)
+        assert judged.findings == (), judged.findings
 
 
 def test_the_setting_bounds_how_many_answers_are_altered(project):

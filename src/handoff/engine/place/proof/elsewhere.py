@@ -9,18 +9,21 @@ import os
 import random
 import re
 from glob import glob
-from string import Template
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.findings import Finding, first_line, named_finding
+from handoff.checks.questions import ANY_FITS
+from handoff.checks.reporters import values
 from handoff.checks.results import PASSED
 from handoff.checks.run import python_words, run_as_person
 from handoff.checks.sealed import random_word
 from handoff.checks.support import changed_functions, python_paths
 from handoff.engine.place.proof import test_runs
+from handoff.engine.place.proof.plain_plays import Play, play_of, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from handoff.checks.findings import FileChange
     from handoff.checks.results import Case, Report
@@ -31,9 +34,10 @@ if TYPE_CHECKING:
 
 FAILS, UNDER_TEST, BEHAVIOUR = "fails-elsewhere", "right-only-under-test", "behaviour-changed"
 _NOT_PROBED = "not-probed"
-_SECONDS = 60.0
-_MOST_TESTS, _MOST_QUESTIONS = 4, 24
+_SECONDS, _SECONDS_EACH = 60.0, 1.0
+_MOST_TESTS, _MOST_QUESTIONS = 4, 40
 _DAYS = (1500, 4000)
+_HOURS = (6, 18)  # from now, so that no half of a day is both
 _CLOCKS = ("/usr/lib*/faketime/libfaketimeMT.so.1", "/usr/lib/*/faketime/libfaketimeMT.so.1")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?:::.*?)?)(?: - (.*))?$", re.MULTILINE)
 _FAILED_CASE = re.compile(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)(?:\n|.)*?^(\w*(?:Error|Exception)\b.*)$", re.MULTILINE)
@@ -41,7 +45,7 @@ _COUNTED = re.compile(r"(\d+) (passed|skipped|xfailed|xpassed)\b")
 _RAN = re.compile(r"^Ran (\d+) tests? in ", re.MULTILINE)
 # What a test may miss outside its runner and its folder: then there is no second opinion.
 _LACKING = ("ImportError", "ModuleNotFoundError", "FileNotFoundError", "NotADirectoryError", "Skipped", "SystemExit")
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_OTHER_FIRST = 0.875
 
 
 class LeftWork(Record):
@@ -64,6 +68,12 @@ class Draw(Record):
     days: int
     library: str
 
+    @property
+    def later(self) -> float:
+        """How many seconds after now it is there: another year, and another hour of the day."""
+        hours = random.Random(~self.seed).uniform(*_HOURS)  # noqa: S311 - drawn again by who has the seed
+        return self.days * 86400.0 + hours * 3600 if self.days else 0.0
+
     def order(self, files: Iterable[str]) -> list[str]:
         """The files in the order of this draw."""
         listed = sorted(files)
@@ -74,7 +84,7 @@ class Draw(Record):
         """The variables of this draw: how sets are ordered, and which year it is."""
         found = {"PYTHONHASHSEED": str(self.seed % 4_000_000_000)}
         if self.days:
-            found.update(LD_PRELOAD=self.library, FAKETIME=f"+{self.days}d", NO_FAKE_STAT="1")
+            found.update(LD_PRELOAD=self.library, FAKETIME=f"+{self.later:.0f}", NO_FAKE_STAT="1")
             found.update(DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_FAKE_MONOTONIC="1", FAKETIME_DISABLE_SHM="1")
         return found
 
@@ -149,12 +159,12 @@ def _confirmed(
         return [named_finding(FAILS, words, list(again))] if again else []
     later = run(phase.tree, drawn)
     dated = {name: said for name, said in left.items() if later is not None and name in later.failed}
-    words = f"depends on the date, and fails {drawn.days} days from now: {next(iter(dated.values()), '')}"
+    words = f"depends on the date or the hour, and fails {drawn.later / 86400:.1f} days from now: {next(iter(dated.values()), '')}"
     return [named_finding(FAILS, words, list(dated))] if dated else []
 
 
 def _run_tests(app: App, phase: LeftWork, suite: Suite, tree: str, files: Iterable[str], drawn: Draw) -> Seen | None:
-    moment = app.clock.now() + drawn.days * 86400.0 if drawn.days else 0.0
+    moment = app.clock.now() + drawn.later if drawn.days else 0.0
     with test_runs.elsewhere(app, repository=phase.checkout.tree, tree=tree, suites=[suite], later=moment) as (
         folders,
         environment,
@@ -207,56 +217,6 @@ def _read(suite: Suite, runner: str, code: int, text: str, files: Iterable[str])
 # --- The same questions, beside a runner and without one ------------------------------------------
 
 
-_SCRIPT = Template("""
-import base64
-import importlib
-import itertools
-import json
-import sys
-import types
-
-
-def $said(value, depth=0):
-    if type(value) is float:
-        return f"{value:.9g} of a float"
-    if isinstance(value, (int, complex, str, bytes, type(None))) and type(value).__module__ == "builtins":
-        return repr(value)
-    if type(value) in (list, tuple, set, frozenset, dict) and depth < 4:
-        listed = value.items() if isinstance(value, dict) else value
-        parts = [$said(one, depth + 1) for one in itertools.islice(listed, 200)]
-        return type(value).__name__ + str(parts if isinstance(value, (list, tuple)) else sorted(parts))
-    if hasattr(value, "__next__") and depth < 4:
-        return "each " + str([$said(one, depth + 1) for one in itertools.islice(value, 50)])
-    return type(value).__name__ if type(value).__module__ == "builtins" else "an object"
-
-
-def $ask(module, function, given):
-    try:
-        value = getattr(importlib.import_module(module), function)(*eval(given))
-        return $said(value)
-    except Exception as error:
-        return "raised " + type(error).__name__
-
-
-def $play(text, function):
-    module = types.ModuleType(function + "_")
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(text, module.__name__ + ".py", "exec"), module.__dict__)
-        module.__dict__[function]()
-    except BaseException as error:
-        return [type(error).__name__, str(error)[:2000]]
-    return ["", ""]
-
-
-def $work():
-    asked = json.loads($questions)
-    answers = [[$ask(*one) for one in asked] for _ in range(2)]
-    played = [$play(*one) for one in json.loads($plays)]
-    print("\\n$mark" + base64.b64encode(json.dumps([answers, played]).encode()).decode() + "$mark")
-""")
-
-
 def _without_runner(app: App, phase: LeftWork, suite: Suite) -> list[Finding]:
     """Test functions as plain code, and plain questions beside a runner and without one, in a tree that has no tests."""
     owned = test_runs.tests_of([suite])
@@ -264,20 +224,46 @@ def _without_runner(app: App, phase: LeftWork, suite: Suite) -> list[Finding]:
     tests = [path for path in paths if owned.covers(path)]
     mine = [name for name in phase.new if name.startswith(f"{suite.name}:")][:_MOST_TESTS]
     texts = {path: phase.checkout.read(phase.tree, path) or "" for path in tests if path.endswith(".py")}
-    plays = {name: play for name in mine if (play := _plain(texts, name)) is not None}
+    plays = _plays(texts, mine)
     questions = _questions(phase, suite, texts)
     if not plays and not questions:
         return []
-    name = mine[0] if mine else next((f"{suite.name}:{path}::test_{random_word()}" for path in texts), "")
-    ask = _Asking(app, phase, suite, tests, questions, list(plays.values()))
+    name = mine[0] if mine else next((f"{suite.name}:{path}::{_a_name(suite)}" for path in texts), "")
+    ask = _Asking(app, phase, suite, tests, questions, plays)
     alone = ask.run("")
     if alone is None:
         return []
-    wrong = [test for test, (kind, _) in zip(plays, alone[1], strict=True) if kind and kind not in _LACKING]
-    if wrong:
-        return [named_finding(UNDER_TEST, "passes under the test runner and fails as plain code without it", wrong)]
-    found = ask.compare(alone[0], name) if questions and name else []
+    found = _played(ask, alone[1], name, _plays(texts, mine))
+    found = found or (ask.compare(alone[0], name) if questions and name else [])
     return found or (_as_before(ask, alone[0]) if phase.keeps and questions else [])
+
+
+def _plays(texts: Mapping[str, str], names: Sequence[str]) -> list[Play]:
+    chance = random.SystemRandom()
+    return [play for name in names if (play := play_of(texts, name, chance)) is not None]
+
+
+def _a_name(suite: Suite) -> str:
+    return f"test_{random_word()}" if suite.results == "pytest" else f"{random_word().title()}::test_{random_word()}"
+
+
+def _played(ask: _Asking, alone: Sequence[_Heard], name: str, others: Sequence[Play]) -> list[Finding]:
+    """Tests that fail without a runner and pass beside one, and those that pass whatever they ask for: each seen twice."""
+    failed = [one for one in alone if one.true[0] and one.true[0] not in _LACKING]
+    sure = [one.play.id for one in failed if one.play.bare]
+    if failed and not sure:
+        beside, again = ask.run(name), ask.run("")
+        held = {one.play.id for one in beside[1] if not one.true[0]} if beside else set()
+        sure = [one.play.id for one in (again[1] if again else ()) if one.true[0] and one.play.id in held]
+        sure = [one for one in sure if one in {each.play.id for each in failed}]
+    if sure:
+        return [named_finding(UNDER_TEST, "passes under the test runner and fails as plain code without it", sure)]
+    loose = [one.play.id for one in alone if one.play.asks_anything(one.true, one.other)]
+    anew = ask.playing([one for one in others if one.id in loose]).run("") if loose else None
+    fits = [one.play for one in (anew[1] if anew else ()) if one.play.asks_anything(one.true, one.other)]
+    told = f"something else than {fits[0].told}, alone and without a runner" if fits else ""
+    words = f"passes also when it asks for {told}: the answer fits any question"
+    return [named_finding(ANY_FITS, words, [one.id for one in fits])] if fits else []
 
 
 def _as_before(ask: _Asking, now: list[list[str]]) -> list[Finding]:
@@ -301,6 +287,14 @@ def _as_before(ask: _Asking, now: list[list[str]]) -> list[Finding]:
     return [named_finding(BEHAVIOUR, words, shown[:3])] if shown else []
 
 
+class _Heard(Record):
+    """What became of a test, and of the same one asking for something else: what was raised, its words, what was looked up."""
+
+    play: Play
+    true: Sequence[Any]
+    other: Sequence[Any] | None
+
+
 class _Asking:
     """Asks the same questions in one place and another."""
 
@@ -311,7 +305,7 @@ class _Asking:
         suite: Suite,
         tests: Sequence[str],
         questions: Sequence[tuple[str, str, str]],
-        plays: Sequence[tuple[str, str]],
+        plays: Sequence[Play],
     ) -> None:
         self._app, self._phase, self._suite, self._tests = app, phase, suite, tests
         self._questions, self._plays = questions, plays
@@ -321,21 +315,28 @@ class _Asking:
         phase = self._phase._replace(tree=self._phase.head)
         return _Asking(self._app, phase, self._suite, self._tests, self._questions, [])
 
+    def playing(self, plays: Sequence[Play]) -> _Asking:
+        """The same place, other plays and no questions."""
+        return _Asking(self._app, self._phase, self._suite, self._tests, [], plays)
+
     def told(self, at: int) -> str:
         """A question as a person would write it."""
         module, name, given = self._questions[at]
         return f"{module}.{name}{given}"
 
-    def run(self, test: str) -> tuple[list[list[str]], list[tuple[str, str]]] | None:
-        """The answers to the questions, asked twice, and what became of the functions; beside a runner where a test is named."""
-        mark = random_word()
-        names = {name: random_word() for name in ("said", "ask", "play", "work")}
-        text = _SCRIPT.substitute(
-            names,
-            mark=mark,
-            questions=repr(json.dumps(self._questions)),
-            plays=repr(json.dumps([] if test else self._plays)),
-        )
+    def run(self, test: str) -> tuple[list[list[str]], list[_Heard]] | None:
+        """The answers to the questions, asked twice, and what became of the tests; beside a runner where one is named."""
+        mark, work, chance = random_word(), random_word(), random.SystemRandom()
+        told: list[tuple[int, Mapping[str, Any]]] = []
+        for at, play in enumerate(self._plays):
+            pair = [
+                (at, play.beside if test else play.alone),
+                *([(~at, play.other)] if play.other and not test else ()),
+            ]
+            # what learns by the first that it is asked must not know which of them is the true one
+            told += pair[::-1] if chance.random() < _OTHER_FIRST else pair
+        jobs = json.dumps([job for _, job in told])
+        text = script(work, mark, _SECONDS_EACH, json.dumps(self._questions), jobs)
         with test_runs.elsewhere(
             self._app,
             repository=self._phase.checkout.tree,
@@ -351,9 +352,12 @@ class _Asking:
             place = os.path.join(folders.top if test else home, path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             with open(place, "w", encoding="utf-8") as file:
-                file.write(text + (_as_test(test, names["work"]) if test else f"\n\n{names['work']}()\n"))
+                file.write(
+                    text + (_as_test(self._suite, test, work) if test else f"\n\nos.unlink(__file__)\n{work}()\n")
+                )
             runner = ["-m", "pytest", "-q", "-s", "-c", os.devnull, "--rootdir=.", "-p", "no:warnings"]
-            argv = [start[0], *(runner if test else ()), place if test else path]
+            runner = runner if self._suite.results == "pytest" else ["-m", "unittest"]
+            argv = [start[0], *(runner if test else ()), os.path.relpath(place, home)]
             bare = {
                 key: value for key, value in environment.items() if test or not key.startswith(("PYTEST", "PYTHON"))
             }
@@ -361,14 +365,16 @@ class _Asking:
             _, shown = run_as_person(argv, folders=folders, folder=home, environment=given, timeout=_SECONDS)
         found = shown.replace("\n", "").split(mark)
         try:
-            return json.loads(base64.b64decode(found[-2], validate=True)) if len(found) > 1 else None
+            answers, played = json.loads(base64.b64decode(found[-2], validate=True)) if len(found) > 1 else ([], None)
         except ValueError:
             return None  # what the code itself printed is not ours to read
+        if played is None:
+            return None
+        said = {at: one for (at, _), one in zip(told, played, strict=True)}
+        return answers, [_Heard(play, said[at], said.get(~at)) for at, play in enumerate(self._plays)]
 
     def compare(self, alone: list[list[str]], test: str) -> list[Finding]:
         """Answers that differ, each place twice and in two processes alike."""
-        if self._suite.results != "pytest":
-            return []
         beside = self.run(test)
         wrong = self.other(alone, beside[0] if beside else None)
         if not wrong:
@@ -392,28 +398,13 @@ class _Asking:
         return [at for at in steady if one[0][at] != other[0][at]]
 
 
-def _as_test(test: str, work: str) -> str:
+def _as_test(suite: Suite, test: str, work: str) -> str:
     """The questions under the name of a test that is there."""
     *owners, name = test.split("::")[1:]
     if not owners:
         return f"\n\ndef {name}():\n    {work}()\n"
-    return f"\n\nclass {owners[-1]}:\n    def {name}(self):\n        {work}()\n"
-
-
-def _plain(texts: Mapping[str, str], name: str) -> tuple[str, str] | None:
-    """A test's file with that function under another name, and the name; None for what needs a runner."""
-    place, _, test = name.partition("::")
-    try:
-        tree = ast.parse(texts.get(place.partition(":")[2], ""))
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == test:
-            if node.decorator_list or any(vars(node.args).values()):
-                return None
-            node.name = random_word()
-            return ast.unparse(tree), node.name
-    return None
+    head, base = ("", "") if suite.results == "pytest" else ("import unittest\n", "(unittest.TestCase)")
+    return f"\n\n{head}class {owners[-1]}{base}:\n    def {name}(self):\n        {work}()\n"
 
 
 def _questions(phase: LeftWork, suite: Suite, texts: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -453,12 +444,13 @@ def _plain_calls(text: str) -> Iterable[tuple[str, tuple[object, ...]]]:
 
 
 def _neighbours(given: tuple[object, ...]) -> Iterable[tuple[object, ...]]:
-    """The same arguments with one that is a little other."""
+    """The same arguments with one that is a little other, or quite another of its kind."""
     for at, value in enumerate(given):
         near: tuple[object, ...] = ()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             near = (value + 1, value - 1)
         elif isinstance(value, str) and value:
             near = (value + value[-1], value + random.SystemRandom().choice("0123456789"))
-        for one in near:
+        far = (values.kin_of(value, random.SystemRandom()) for _ in range(2))
+        for one in (*near, *(one for one in far if one is not None)):
             yield (*given[:at], one, *given[at + 1 :])

@@ -99,24 +99,28 @@ class ChangedTests(Record):
 def seen_twice(
     one: ChangedTests, trees: tuple[str, str], old: Mapping[str, Any], new: Mapping[str, Any] | None, *, here: bool
 ) -> Mapping[str, Any] | None:
-    """What new tests do not mind, asked once more of both before anybody is refused for it: the old ones on their own tree
-    must mind it again, and the new ones again not."""
-    lost = new["lost"] if new and "noticed" in old else ()
-    if not new or not lost:
+    """What new tests do not mind or ask, asked once more of both before anybody is refused for it: the old ones on their own
+    tree must mind and ask it again, and the new ones again not. A question that holds a hash has another name in each run."""
+    found = {name: new.get(name, ()) for name in ("lost", "dropped")} if new and "noticed" in old else {}
+    doubted = [each for listed in found.values() for each in listed]
+    if not new or not doubted:
         return new
     before, after = trees
     files = [each.path for each in one.touched if each.before] or list(one.others[:_MOST_FILES])
-    told = {"taken": [], "maybe": [], "noticed": lost, "known": old["known"], "here": True}
-    theirs, ours = one.ask(before, files, told), one.new(after, {**old, "noticed": lost}, here=here)
-    return {**new, "lost": held_to(lost, theirs, ours)}
+    told = {"taken": [], "maybe": [], "noticed": doubted, "known": old["known"], "here": True}
+    theirs, ours = one.ask(before, files, told), one.new(after, {**old, "noticed": doubted}, here=here)
+    return {**new, **{name: held_to(listed, theirs, ours, name) for name, listed in found.items()}}
 
 
 def held_to(
-    lost: Sequence[Mapping[str, Any]], old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+    lost: Sequence[Mapping[str, Any]],
+    old: Mapping[str, Any] | None,
+    new: Mapping[str, Any] | None,
+    name: str = "lost",
 ) -> list[Mapping[str, Any]]:
     """Those that the old tests did not lose themselves when they were asked again, and that the new ones lost again."""
-    again = [one for one in lost if not new or one in new.get("lost", lost)]
-    return [one for one in again if not old or one not in old.get("lost", ())]
+    again = [one for one in lost if not new or one in new.get(name, lost)]
+    return [one for one in again if not old or one not in old.get(name, ())]
 
 
 def is_asked(suite: Suite) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import sockets
 from handoff.agents.sandbox.policy import ALL, NETWORKS, NONE, PROVIDERS, Policy
@@ -11,6 +10,7 @@ from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, SEATBE
 from handoff.agents.sandbox.stand_in import editable
 from handoff.base.errors import ConfigError, Refused, UserError
 from handoff.base.files import make_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import has_credentials, redact, says_secret
 from handoff.engine.app.home import home_config
 from handoff.engine.place.proof.faults import GroundFault
@@ -36,7 +36,7 @@ _WHY_NOT = {
 }
 
 
-class Sandbox(NamedTuple):
+class Sandbox(Record):
     """Which layer holds, and the policy it is given."""
 
     layer: str
@@ -102,7 +102,7 @@ def sandbox_of_workspace(
     return Sandbox(present_layer(app), policy)
 
 
-class Furnished(NamedTuple):
+class Furnished(Record):
     """A clone with the dependencies it is lent, and the sandbox that keeps it from writing them."""
 
     workspace: Workspace

@@ -44,6 +44,15 @@ if TYPE_CHECKING:
 
 CHECKS = "checks"
 _NOT_A_PERSONS = ("HANDOFF_", "GIT_", "PYTHONDONTWRITE", "PYTHONPATH", "TMPDIR", "PWD", "OLDPWD", "CI")
+_AT_HOME = (
+    ".bash_history",
+    ".bashrc",
+    ".profile",
+    ".cache/motd",
+    ".config/user-dirs",
+    ".local/share/recent",
+    "notes.txt",
+)
 _CACHES = ("__pycache__", ".pytest_cache")
 _READ = (".py", ".toml", ".ini", ".cfg", ".json", ".pth")  # files in which code or settings of a runner can stand
 
@@ -147,7 +156,10 @@ def elsewhere(
         policy = sandbox.policy._replace(visible=(*sandbox.policy.visible, *borrowed), unseen=True)
         given = _environment(app, top)
         home = os.path.join(policy.temp, random_word())
-        os.makedirs(home)
+        for name in _AT_HOME:
+            os.makedirs(os.path.join(home, os.path.dirname(name)), exist_ok=True)
+            with open(os.path.join(home, name), "w", encoding="utf-8"):
+                pass
         inside = home if sandbox.layer != BUBBLEWRAP else os.path.join("/tmp", os.path.basename(home))  # noqa: S108 - where it is bound to
         ending.callback(lambda: end(carrying(f"HOME={inside}")))
         folders = RunFolders(
