@@ -38,9 +38,9 @@ CHOSEN = {
     "the page with 200 viewers, age of the news": (
         "page", "page: 200 viewers, 95 changes a second: oldest news of a packet, middle"),
     "a search in a million lines": ("search", "1,000,000 lines: search for a word that stands in 5 lines"),
-    "a green phase, judged on four real packages": ("judge", "green, 4 real packages, the most of each"),
+    "a green phase, judged on six real packages": ("judge", "green, 6 real packages, the most of each"),
     "a refactoring with a changed test, judged on them": (
-        "judge", "refactor, code and a test, 4 real packages, the most of each"),
+        "judge", "refactor, code and a test, 6 real packages, the most of each"),
     "facts that reach the next session, % with 1k / 2k / 4k / 8k tokens": ("handoff", "all facts: handoff"),
 }  # fmt: skip
 """The figures that people ask for first, and where they are measured."""

@@ -7,6 +7,7 @@ python release/build.py pyz        handoff.pyz alone
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import shutil
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DIST = os.path.join(TOP, "dist")
 PYZ = "handoff.pyz"
+PACKAGE = "package.zip"
 _DAY = (2000, 1, 1, 0, 0, 0)  # an archive of the same files has the same bytes
 
 
@@ -82,12 +85,24 @@ def pyz(folder: str = DIST) -> str:
     path, fresh = os.path.join(folder, PYZ), os.path.join(folder, f".{PYZ}")
     with open(fresh, "wb") as out:
         out.write(b"#!/usr/bin/env python3\n")
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in held.items():
-                archive.writestr(zipfile.ZipInfo(name, _DAY), data, zipfile.ZIP_DEFLATED)
+        _zip(out, {"__main__.py": held["__main__.py"], PACKAGE: _zipped(held)})
     os.chmod(fresh, 0o755)
     os.replace(fresh, path)
     return path
+
+
+def _zipped(files: dict[str, bytes]) -> bytes:
+    """The package as one file inside: at each start Python reads the list of what the outer archive holds."""
+    inner = io.BytesIO()
+    _zip(inner, files)
+    return inner.getvalue()
+
+
+def _zip(out: IO[bytes], files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in files.items():
+            kind = zipfile.ZIP_STORED if name == PACKAGE else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name, _DAY), data, kind)
 
 
 def _held() -> Iterator[tuple[str, bytes]]:

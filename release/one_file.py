@@ -50,8 +50,8 @@ def _unpacked(archive: str) -> str:
 
         fresh = tempfile.mkdtemp(prefix=f"{_MARK}-", dir=os.path.dirname(folder))
         try:
-            with zipfile.ZipFile(archive) as file:
-                file.extractall(fresh)
+            with zipfile.ZipFile(archive) as file, file.open("package.zip") as inner, zipfile.ZipFile(inner) as held:
+                held.extractall(fresh)
             os.rename(fresh, folder)
         except OSError:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -163,7 +163,7 @@ def check_tasks(night, names) -> None:
 def test_tasks_land_once_whoever_is_killed_on_the_way(night):
     more, names = tasks_to_kill(night)
     more()
-    killed_until(night, points.OF_TASKS, night.done, more)
+    killed_until(night, points.beside(night.app.database.kind, points.OF_TASKS), night.done, more)
     check_tasks(night, names)
 
 

@@ -19,18 +19,19 @@ class Door(NamedTuple):
 
 
 INSIDE = "checks/reporters/asking.py"  # runs in the judged process and imports nothing of ours: each question is a fork with its own home
+PLAYED = "checks/reporters/plain.py"  # read as text into a script that runs where a person would: each play is a fork
 
 DOORS = {
     "starting programs": Door(
         ("subprocess", "multiprocessing", "pty"),
         ("os.system", "os.popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.posix_spawnp",
          "os.execv", "os.execve", "os.execvp", "os.execvpe", "os.execl", "os.spawnv", "os.spawnvp"),
-        ("base/process.py", INSIDE),
+        ("base/process.py", INSIDE, PLAYED),
     ),
     "the environment": Door(
         (),
         ("os.environ", "os.environb", "os.getenv", "os.getenvb", "os.putenv", "os.unsetenv"),
-        ("base/settings.py", INSIDE),
+        ("base/settings.py", INSIDE, PLAYED),
     ),
     # main.py answers --version before anything is imported and says "Interrupted"; settings.py asks for the width.
     "printing": Door(

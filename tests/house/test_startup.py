@@ -100,7 +100,7 @@ def _may_be_late(module: Module) -> bool:
 
 
 def _late(module: Module) -> list[str]:
-    """Imports inside functions, of what is neither costly nor, like the durable engine, an extra."""
+    """Imports inside functions, of what is neither costly nor, like dbos, an extra."""
     found = []
     for node in module.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -120,7 +120,7 @@ def _late(module: Module) -> list[str]:
 # Read by other programs' start-up too, or only where an extra is installed: each with the reason beside the import.
 _BORDERS = (
     "agents/acp_driver.py", "agents/monitor.py", "agents/sandbox/", "git/ownership/", "engine/session/hooks.py",
-    "engine/supervisor/database.py", "notify/sending.py", "notify/telemetry.py",
+    "engine/supervisor/database.py", "engine/supervisor/supervisor.py", "notify/sending.py", "notify/telemetry.py",
 )  # fmt: skip
 
 

@@ -99,6 +99,18 @@ def test_a_task_and_what_its_later_sessions_are_told_of_the_earlier_ones(desk):
     assert desk.cli("show", "lastly", "--json").json["state"] == "done"
 
 
+def test_a_session_after_the_last_attempt_is_not_told_that_another_one_gave_up(desk):
+    desk.cli("task", "add", "lastly", "Write lastly().", "--owns", "lastly.py", "--check", CHECK)
+    for _ in range(3):
+        desk.work("lastly", {"write": "lastly.py", "text": WRONG}, code=1)
+    desk.cli("retry", "lastly", "--note", "Take the last one.")
+    told = desk.plain(desk.work("lastly", DONE, code=1))
+    assert f"`{CHECK}` is red (exit 1); no attempt was left.\n" in told
+    assert "blocked the task" not in told
+    assert f"Find out why `{CHECK}` is red before you write" in told
+    assert "See first whether" not in told, told
+
+
 def test_a_task_in_a_persons_own_client_and_the_document_of_the_queue(desk):
     desk.cli("task", "add", "lastly", "Write lastly().", "--owns", "lastly.py", "--check", CHECK)
     desk.cli("task", "claim", "lastly", "--session", "tab-one")

@@ -88,13 +88,30 @@ def test_a_conversation_of_a_client_is_taken_over(bare):
     assert "Use the table of 2024." in bare.run("take", "--raw")
 
 
-def test_a_session_is_started_reports_and_lands(bare, tmp_path):
+def own_agent(bare, tmp_path):
     client = tmp_path / "mine"
     client.write_text("#!/bin/sh\necho made > made.txt\nhandoff task done --summary 'as asked'\n")
     client.chmod(0o755)
     home = bare.home / ".handoff"
     home.mkdir(mode=0o700)
     (home / "config.toml").write_text(f'landing = "auto"\nagents = {{ mine = ["{client}"] }}\n')
+
+
+def test_a_supervisor_works_off_the_queue_with_python_and_git_alone(bare, tmp_path):
+    own_agent(bare, tmp_path)
+    for name in ("first", "second"):
+        after = ("--after", "first") if name == "second" else ()
+        bare.run("task", "add", name, "Make it.", "--check", "test -s made.txt", *after)
+    assert "second: done" in bare.run("work", "--agent", "mine", "--until-done", "--plain")
+    assert bare.repo.git("show", "main:made.txt") == "made\n"
+    elsewhere = {"HANDOFF_DATABASE_URL": "postgresql://somebody@127.0.0.1:1/rows"}
+    said = bare.run("work", "--agent", "mine", code=1, environment=elsewhere)
+    assert said.startswith("Error: A supervisor on Postgres needs the package 'dbos'."), "and nothing before it"
+    assert said.rstrip().endswith("/bin/pip install handoff-relay"), said
+
+
+def test_a_session_is_started_reports_and_lands(bare, tmp_path):
+    own_agent(bare, tmp_path)
     bare.run("task", "add", "demo", "Make it.", "--owns", "made.txt", "--check", "test -s made.txt")
     bare.run("session", "start", "demo", "--agent", "mine")
     assert "as asked" in bare.run("log", "demo")
@@ -103,12 +120,16 @@ def test_a_session_is_started_reports_and_lands(bare, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "package"),
-    [(("page",), "starlette"), (("mcp",), "mcp"), (("work", "--agent", "scripted"), "dbos"), (("demo",), "dbos")],
+    [(("page",), "starlette"), (("mcp",), "mcp")],
 )
 def test_what_needs_more_says_so_at_once_and_names_the_command(bare, words, package):
     said = bare.run(*words, code=1).splitlines()
     assert said[0].endswith(f"needs the package '{package}'."), "and nothing before it"
     assert said[-1].endswith("/bin/pip install handoff-relay")
+
+
+def test_the_doctor_finds_no_fault_in_what_one_file_goes_without(bare):
+    assert "✓ packages    the one file runs without tools for clients and board (to have them: " in bare.run("doctor")
 
 
 def test_hooks_call_the_file_wherever_it_lies_and_what_it_unpacked_where_it_is_gone(bare):

@@ -13,10 +13,23 @@ import sys
 import threading
 
 from handoff.base.clock import SystemClock
-from handoff.engine.supervisor import durable
+from handoff.engine.supervisor import runs
+from handoff.store.addresses import is_postgres
 from handoff.store.drivers import open_database
 
 STEPS = ("plan", "write", "check")
+
+
+def engine_at(url: str, database, *, executor: str, folder: str, queue: str = "phases@here"):
+    """The engine for a database, as a supervisor has it."""
+    log = os.path.join(folder, "engine.log")
+    if not is_postgres(url):
+        return runs.Runs(
+            database, lambda: open_database(url, clock=SystemClock()), executor=executor, queue=queue, log=log
+        )
+    from handoff.engine.supervisor.durable import Durable
+
+    return Durable(url, executor=executor, queue=queue, lock=os.path.join(folder, "launch.lock"), log=log)
 
 
 def main(url: str, folder: str, *words: str) -> None:
@@ -40,17 +53,14 @@ def main(url: str, folder: str, *words: str) -> None:
         return name
 
     def work(label: str, number: int) -> str:
-        done = [durable.step(name, lambda name=name: one(name)) for name in STEPS]
+        done = [engine.step(name, lambda name=name: one(name)) for name in STEPS]
         note(f"end {label} {number} {'-'.join(done)}")
         ended.set()
         return label
 
-    engine = durable.Durable(
-        url, executor=durable.new_executor_id("here", os.getpid()), queue=requests.get("queue", "phases@here"),
-        lock=os.path.join(folder, "launch.lock"), log=os.path.join(folder, "engine.log"),
-    )  # fmt: skip
-    engine.register({"work": work})
-    engine.launch()
+    queue = requests.get("queue", "phases@here")
+    engine = engine_at(url, database, executor=runs.new_executor_id("here", os.getpid()), folder=folder, queue=queue)
+    engine.launch({"work": work})
     print(engine.executor, flush=True)
     if "recover" in requests:
         engine.recover(requests["recover"])

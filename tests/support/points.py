@@ -75,8 +75,7 @@ CLAIM_BEGUN = "session.claims.begin:return"
 CLAIM_KEPT = "session.claims.keep:return"
 CLAIM_DROPPING = "session.claims.drop:call"
 
-ENGINE_LAUNCHED = "supervisor.durable.launch:return"
-RUN_RECOVERED = "supervisor.durable.recover:return"
+ENGINE_LAUNCHED = "supervisor.runs.launch:return"
 ADOPTED = "supervisor.supervisor.adopt:return"
 
 # --- which of them each kind of work meets --------------------------------------------------------------------------
@@ -123,7 +122,7 @@ OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, 
 
 OF_RUNS = (
     "supervisor.phase_run._claim:return",
-    "supervisor.durable.nudge:return",
+    "supervisor.runs.nudge:return",
     "supervisor.phase_run.session_step:call",
     "agents.folder.write:return",
     "place.running.leave:return",
@@ -166,3 +165,10 @@ def armed(folder: str, *points: str) -> dict[str, str]:
     """The environment of a process that dies at these points, each met once by whoever comes first; marks are left in `folder`."""
     os.makedirs(folder, exist_ok=True)
     return {"PYTHONPATH": SITE, "DEADLY_POINTS": ",".join(points), "DEADLY_FOLDER": folder}
+
+
+def beside(kind: str, points: tuple[str, ...]) -> tuple[str, ...]:
+    """The same points beside a database of this kind: on a server another engine has the runs."""
+    return tuple(
+        point.replace("supervisor.runs.", "supervisor.durable.") if kind == "postgres" else point for point in points
+    )

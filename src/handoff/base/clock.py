@@ -69,12 +69,15 @@ def day_of(seconds: float) -> str:
 def parse_stamp(text: str) -> float | None:
     """The moment a `stamp` text means, or None if it is not one."""
     try:
-        fields = time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+        year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+        second = int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
     except ValueError:
         return None
-    from calendar import timegm
-
-    return float(timegm(fields))
+    # Counted from March on, so that the leap day is a year's last; `time.strptime` and `calendar` load more than a command does.
+    years, months = (year, month - 3) if month > 2 else (year - 1, month + 9)  # noqa: PLR2004 - February
+    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * months + 2) // 5 + day - 719469
+    seconds = days * 86400 + second
+    return float(seconds) if stamp(seconds) == text else None
 
 
 def age(seconds: float) -> str:

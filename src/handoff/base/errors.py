@@ -42,12 +42,12 @@ class MissingPackage(UserError):
         super().__init__(message, f"Run: {install_command(package)}")
 
 
-def need(package: str, what: str) -> None:
-    """Say what is missing before anything has begun."""
+def need(package: str, what: str, *, extra: str = "") -> None:
+    """Say what is missing before anything has begun; `extra` is the extra of ours that brings it."""
     from importlib.util import find_spec
 
     if find_spec(package) is None:
-        raise MissingPackage(f"{what} needs the package '{package}'.")
+        raise MissingPackage(f"{what} needs the package '{package}'.", f"{PACKAGE}[{extra}]" if extra else PACKAGE)
 
 
 class UsageError(HandoffError):

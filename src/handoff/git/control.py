@@ -12,11 +12,12 @@ import hashlib
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from handoff.base.errors import HandoffError
 from handoff.base.files import locked, make_folder, write_atomic
 from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.obeyed import IGNORE, INCLUDE, Named, reader_of, who_obeys
 from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.plumbing import git_failure, looks_like_git_folder
@@ -37,7 +38,7 @@ _RECORD = "trust.json"
 _MOST_LINES = 200
 
 
-class ControlChange(NamedTuple):
+class ControlChange(Record):
     """What becomes of one control file, or of the part of it that is obeyed; None where there is none."""
 
     path: str

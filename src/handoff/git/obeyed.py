@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.git.ownership.ownership import Ownership
 from handoff.git.plumbing import read_plain
@@ -75,7 +76,7 @@ _NAMES = ("user", "author", "committer", "remote", "branch", "submodule", "url",
 _MOST_FILES, _LARGEST = 64, 1 << 18
 
 
-class Named(NamedTuple):
+class Named(Record):
     """What the person's own settings name in a repository."""
 
     files: frozenset[str] = frozenset()

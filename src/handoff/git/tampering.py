@@ -6,9 +6,8 @@ import os
 
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing.git_folder import logs, settings_files, stashes
-from handoff.git.plumbing.objects import LINK, PROGRAM
+from handoff.git.plumbing.objects import LINK, PROGRAM, digest
 from handoff.git.plumbing.refs import head, refs
-from handoff.git.snapshots.parts import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence

@@ -7,7 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.record import Record
 
-VERSION = 24
+VERSION = 25
 """The schema this program speaks, which is the one of `schema.sql`: the number of the newest migration."""
 OLDEST = 18
 """The oldest schema that has steps to today's."""

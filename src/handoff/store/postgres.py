@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import errors
 
 from handoff.base.errors import Away, HandoffError, UserError
+from handoff.base.record import TYPE_CHECKING
 from handoff.store import addresses, migrate, server
 from handoff.store.database import (
     PATIENCE_SECONDS,

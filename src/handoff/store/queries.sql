@@ -896,6 +896,39 @@ DELETE FROM executor WHERE state = 'recovered' AND seen_at < :before
 -- forget what they offered
 DELETE FROM offer WHERE NOT EXISTS (SELECT 1 FROM executor WHERE executor.id = offer.executor)
 
+-- name: ask_run
+-- a run of a phase is wanted, once
+INSERT INTO run (id, queue, version, name, inputs) VALUES (:id, :queue, :version, :name, :inputs) ON CONFLICT (id) DO NOTHING
+
+-- name: find_waiting_run
+-- whether anything waits to be begun
+SELECT id FROM run WHERE queue = :queue AND version = :version AND state = 'waiting' AND ended_at IS NULL LIMIT 1
+
+-- name: take_runs
+-- what waits goes to an executor; with what it has already
+UPDATE run SET state = 'running', executor = :executor
+WHERE queue = :queue AND version = :version AND ended_at IS NULL AND (state = 'waiting' OR executor = :executor) RETURNING *
+
+-- name: keep_step
+-- a step of a run is done, if the run is still its executor's
+UPDATE run SET outputs = :outputs WHERE id = :id AND executor = :executor AND ended_at IS NULL
+
+-- name: end_run
+-- a run is over, if it is still its executor's
+UPDATE run SET state = :state, ended_at = :now WHERE id = :id AND executor = :executor AND ended_at IS NULL
+
+-- name: free_runs
+-- what a lost executor had waits for another
+UPDATE run SET state = 'waiting', executor = '' WHERE executor = :executor AND ended_at IS NULL
+
+-- name: list_runs
+-- runs that are not over, or all: of one executor or of everybody
+SELECT * FROM run WHERE (:executor = '' OR executor = :executor) AND (:live = 0 OR ended_at IS NULL) ORDER BY id
+
+-- name: prune_runs
+-- forget what ended before a moment
+DELETE FROM run WHERE ended_at < :before
+
 -- name: add_requirement
 -- a task wants a host with this label
 INSERT INTO requirement (task, name) VALUES (:task, :name) ON CONFLICT (task, name) DO NOTHING

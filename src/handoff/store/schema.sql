@@ -500,6 +500,20 @@ CREATE TABLE remark (
 CREATE UNIQUE INDEX remark_marker ON remark (marker);
 CREATE INDEX remark_open ON remark (host, key) WHERE state <> 'done';
 
+-- How far the run of each phase got, where the database is a file: who has it, and as JSON what each of its steps gave.
+CREATE TABLE run (
+    id TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    version TEXT NOT NULL,
+    name TEXT NOT NULL,
+    inputs TEXT NOT NULL,
+    outputs TEXT NOT NULL DEFAULT '{}',
+    state TEXT NOT NULL DEFAULT 'waiting',
+    executor TEXT NOT NULL DEFAULT '',
+    ended_at DOUBLE PRECISION
+);
+CREATE INDEX run_open ON run (queue) WHERE ended_at IS NULL;
+
 -- On Postgres the few tables that change with every claim and sign of life are cleared early, not after a fifth of them is dead.
 /* postgres: ALTER TABLE task SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500, autovacuum_analyze_scale_factor = 0.05) */;
 /* postgres: ALTER TABLE session SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500) */;

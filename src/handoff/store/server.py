@@ -6,7 +6,6 @@ import os
 import re
 import select
 import threading
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import psycopg
@@ -14,7 +13,7 @@ from psycopg.rows import dict_row
 
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Away, UserError
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.store import addresses
 from handoff.store.database import parse_queries, read_sql
 

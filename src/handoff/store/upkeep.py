@@ -127,11 +127,12 @@ _ITS_OWN = (
     "clock",
     "executor",
     "offer",
+    "run",
     "watched",
     "search_mark",
     "transcript",
     "tally",
-)  # what is searched and counted is read anew; a clock belongs to its database, a supervisor to the one it works on
+)  # what is searched and counted is read anew; a clock belongs to its database, a supervisor and its runs to the one it works on
 _LEASES = {"task": ("lease_until", "held_since")}
 _MANY = 500
 

@@ -1,4 +1,4 @@
-"""The contract of the durable engine: what every version of it must keep, on both databases, with real processes."""
+"""The contract of whatever runs the phases, on both databases and with real processes; and what is dbos alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import threading
 import pytest
 import sqlalchemy as sa
 
+from durable_process import engine_at
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.engine.supervisor import durable
+from handoff.board.sessions import runs as store_runs
+from handoff.engine.supervisor import durable, runs
 from sandbox import WARM_HEAVY
 from source import ROOT, read
 from warm import Call
 
+on_server = pytest.mark.parametrize("place", ["postgres"], indirect=True)
+beside_a_file = pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 PROCESS = os.path.join(ROOT, "tests", "support", "durable_process.py")
 
 
@@ -38,15 +42,10 @@ def engine(spot, tmp_path):
     """The engine in this process, with one kind of work that records what it was given."""
     spot.seen = []
     store = spot.open()
-    found = durable.Durable(
-        spot.url,
-        executor=durable.new_executor_id("here", os.getpid()),
-        queue="phases@here",
-        lock=str(tmp_path / "lock"),
-    )
+    found = engine_at(spot.url, store, executor=runs.new_executor_id("here", os.getpid()), folder=str(tmp_path))
 
     def work(value: str) -> str:
-        spot.seen.append(durable.step("one", value.upper))
+        spot.seen.append(found.step("one", value.upper))
         return value
 
     spot.inside, spot.go_on, spot.left = threading.Event(), threading.Event(), threading.Event()
@@ -58,13 +57,15 @@ def engine(spot, tmp_path):
 
     def two_steps() -> None:
         try:
-            durable.step("first", first)
-            durable.step("second", lambda: spot.seen.append("second"))
+            found.step("first", first)
+            found.step("second", lambda: spot.seen.append("second"))
         finally:
             spot.left.set()
 
-    found.register({"work": work, "two steps": two_steps})
-    found.launch()
+    def falls() -> None:
+        raise ZeroDivisionError
+
+    found.launch({"work": work, "two steps": two_steps, "falls": falls})
     found.store = store
     yield found
     found.close()
@@ -143,24 +144,33 @@ def test_what_has_ended_is_forgotten_without_a_trace(engine, spot):
     now = SystemClock().now()
     assert engine.delete(before=now - 3600) == 0
     assert engine.delete(before=now + 3600) == 1
-    assert rows(spot, "SELECT count(*) FROM workflow_status") == [(0,)]
-    assert rows(spot, "SELECT count(*) FROM operation_outputs") == [(0,)]
+    for table in ("run",) if spot.kind == "sqlite" else ("workflow_status", "operation_outputs"):
+        assert rows(spot, f"SELECT count(*) FROM {table}") == [(0,)]
 
 
-def test_cancelled_work_goes_no_further_than_its_present_step(engine, spot):
+def test_a_run_that_falls_is_over_and_harms_no_other(engine, spot):
     with engine.store.transaction() as transaction:
-        engine.enqueue(transaction, name="two steps", id="stop", values=())
+        engine.enqueue(transaction, name="falls", id="falls", values=())
+        engine.enqueue(transaction, name="work", id="stands", values=("stands",))
+    drained(engine)
+    assert spot.seen == ["STANDS"]
+    assert sorted(work.id for work in engine.listing(live=False)) == ["falls", "stands"]
+
+
+def test_what_another_has_taken_over_goes_no_further_than_its_present_step_here(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="frozen", values=())
     engine.nudge()
     assert spot.inside.wait(60)
-    engine.cancel("stop")
-    engine.cancel("stop")  # a second time is quiet
+    assert engine.recover(engine.executor) == 1, "as another does that thinks us dead"
+    assert [work.id for work in engine.listing()] == ["frozen"], "it waits for the other"
     spot.go_on.set()
     assert spot.left.wait(60)
     assert spot.seen == ["first"]
-    assert [work.status for work in engine.listing(live=False)] == ["CANCELLED"]
 
 
-def test_work_that_was_taken_just_before_the_database_went_away_is_begun_when_it_is_back(engine, spot):
+@on_server
+def test_work_that_was_taken_just_before_the_server_went_away_is_begun_when_it_is_back(engine, spot):
     away = []
 
     def fall(connection, cursor, statement, *rest):
@@ -194,29 +204,58 @@ def test_work_that_was_taken_just_before_the_database_went_away_is_begun_when_it
     assert engine._begun == set(), "and nothing is remembered of what is over"
 
 
+@beside_a_file
+def test_work_that_was_taken_and_never_begun_is_begun_at_the_next_look(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="runs", values=())
+    engine.nudge()
+    assert spot.inside.wait(60)
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="work", id="taken", values=("taken",))
+    store_runs.take(
+        engine.store, queue=engine.queue, version=runs.PROTOCOL, executor=engine.executor
+    )  # and no answer came
+    drained(engine, but=("runs",))
+    assert spot.seen == ["first", "TAKEN"]
+    spot.go_on.set()
+    assert spot.left.wait(60)
+    drained(engine)
+    assert spot.seen == ["first", "TAKEN", "second"], "what ran meanwhile was not begun again"
+
+
+@beside_a_file
+def test_a_step_waits_for_a_file_that_another_writes_to_and_is_recorded_then(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="waits", values=())
+    engine.nudge()
+    assert spot.inside.wait(60)
+    with engine.store.transaction() as transaction:
+        transaction.query("post_inbox", kind="long", project="", task=None, body="{}", now=1.0)
+        spot.go_on.set()
+        assert not spot.left.wait(1.0), "its first step is not recorded yet, so the second does not begin"
+        assert spot.seen == ["first"]
+    assert spot.left.wait(60)
+    assert spot.seen == ["first", "second"]
+
+
 def test_rows_hold_json_and_our_own_version_never_pickles(engine, spot):
     with engine.store.transaction() as transaction:
         engine.enqueue(transaction, name="work", id="plain", values=("plain",))
     drained(engine)
+    if spot.kind == "sqlite":
+        found = rows(spot, "SELECT inputs, version, executor FROM run")
+        assert found == [('["plain"]', runs.PROTOCOL, engine.executor)]
+        return
     ((kind, version, executor),) = rows(
         spot, "SELECT serialization, application_version, executor_id FROM workflow_status"
     )
     assert '"plain"' in str(rows(spot, "SELECT * FROM workflow_input"))
     assert "json" in kind
-    assert version == durable.PROTOCOL
+    assert version == runs.PROTOCOL
     assert executor == engine.executor
 
 
-def test_a_fresh_engine_has_nothing_to_do_and_the_journal_its_library_allows(engine, spot):
-    assert engine.listing(live=False) == []
-    if spot.kind == "sqlite":
-        from handoff.store.sqlite import has_fixed_wal, library
-
-        with engine._tables.plain.connect() as connection:
-            journal = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
-        assert journal == ("wal" if has_fixed_wal(library.sqlite_version_info) else "delete")
-
-
+@on_server
 def test_an_engine_without_work_asks_its_database_for_nothing(engine, spot):
     asked = []
     sa.event.listen(engine._tables.plain, "before_cursor_execute", lambda *words: asked.append(words[2]))
@@ -266,11 +305,11 @@ def test_an_engine_that_changed_is_refused_with_its_version_and_the_way_back(nam
 
 def test_a_fresh_install_takes_no_engine_that_was_not_tried():
     major, minor, _ = map(int, durable.TESTED.split("."))
-    assert f'"dbos>={major}.{minor},<{major}.{minor + 1}",' in read("pyproject.toml")
+    assert f'"dbos>={major}.{minor},<{major}.{minor + 1}"' in read("pyproject.toml")
 
 
 def test_executor_ids_are_never_the_same():
-    assert len({durable.new_executor_id("here", 1) for _ in range(100)}) == 100
+    assert len({runs.new_executor_id("here", 1) for _ in range(100)}) == 100
 
 
 @pytest.mark.slow
@@ -315,47 +354,3 @@ def test_eight_first_launches_at_once_all_succeed(spot, tmp_path):
     )
     if spot.kind == "sqlite":
         assert rows(spot, "PRAGMA integrity_check") == [("ok",)]
-
-
-LAUNCH_AND_DIE = """
-import os, signal, sys
-import sqlalchemy as sa
-from handoff.base.clock import SystemClock
-from handoff.store.drivers import open_database
-from handoff.engine.supervisor import durable
-
-open_database(sys.argv[1], clock=SystemClock())
-made = []
-
-@sa.event.listens_for(sa.Engine, "after_cursor_execute")
-def look(connection, cursor, statement, *rest):
-    if statement.lstrip().upper().startswith(("CREATE TABLE", "ALTER TABLE", "CREATE INDEX")):
-        made.append(statement)
-        if len(made) == int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-durable.Durable(sys.argv[1], executor="a:1:b", queue="q", lock=os.path.join(sys.argv[2], "launch.lock")).launch()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 3, 12])
-def test_a_launch_killed_while_it_makes_its_tables_leaves_nothing_half(tmp_path, after):
-    from databases import Place
-
-    spot = Place("sqlite", f"sqlite:///{tmp_path}/home/handoff.db")
-    died = subprocess.run(
-        [sys.executable, "-c", LAUNCH_AND_DIE, spot.url, str(tmp_path), str(after)], check=False, capture_output=True
-    )
-    assert died.returncode == -9, died.stderr
-    code, _, err = finished(start(spot, tmp_path, "enqueue=t1"))
-    assert code == 0, err
-    assert steps(tmp_path)[-1] == "end t1 7 plan-write-check"
-
-
-def test_an_old_sqlite_is_given_the_clock_the_engine_asks_for(tmp_path):
-    engine = durable.DurableTables(f"sqlite:///{tmp_path}/plain.db")
-    with engine.plain.connect() as connection:
-        found = connection.exec_driver_sql("SELECT unixepoch('subsec') * 1000").scalar()
-    engine.close()
-    assert abs(found / 1000 - SystemClock().now()) < 60

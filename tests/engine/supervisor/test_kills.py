@@ -12,7 +12,7 @@ import pytest
 
 from handoff.board.sessions import executors
 from handoff.engine.place import pulse
-from points import OF_AGENTS, OF_MONITORS, OF_RUNS, armed
+from points import OF_AGENTS, OF_MONITORS, OF_RUNS, armed, beside
 
 
 def met(ground, points):
@@ -71,8 +71,9 @@ def check_whole_night(ground, names):
 def test_a_batch_survives_a_supervisor_killed_at_every_boundary(ground, count):
     names = ("one", "two", "three", "four") if count == 1 else ("one", "two", "three", "four", "five", "six")
     ground.add_batch(*names)
-    supervisors = [ground.supervisor(*OF_RUNS) for _ in range(count)]
-    run_until_all_is_over(ground, supervisors, OF_RUNS, lambda: ground.supervisor(*OF_RUNS))
+    of_runs = beside(ground.app.database.kind, OF_RUNS)
+    supervisors = [ground.supervisor(*of_runs) for _ in range(count)]
+    run_until_all_is_over(ground, supervisors, of_runs, lambda: ground.supervisor(*of_runs))
     check_whole_night(ground, names)
     for name in (*names, "join"):
         assert ground.started(name) == 1, f"no agent was started twice: {ground.story()}"
@@ -84,10 +85,12 @@ def test_a_batch_survives_a_host_that_loses_every_process_at_every_boundary(grou
     names = ("one", "two", "three", "four", "five", "six")
     ground.add_batch(*names, max_attempts=20)
 
-    def again():
-        return ground.supervisor(*OF_RUNS, host=True)
+    of_runs = beside(ground.app.database.kind, OF_RUNS)
 
-    run_until_all_is_over(ground, [again()], OF_RUNS, again)
+    def again():
+        return ground.supervisor(*of_runs, host=True)
+
+    run_until_all_is_over(ground, [again()], of_runs, again)
     check_whole_night(ground, names)
 
 

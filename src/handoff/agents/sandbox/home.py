@@ -6,9 +6,9 @@ import itertools
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
 
 from handoff.base.files import SOURCES
+from handoff.base.record import TYPE_CHECKING
 from handoff.base.redaction import without_secrets
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from handoff.agents.sandbox.policy import ALL, Policy
 from handoff.base.errors import UserError
 from handoff.base.files import SOURCES
 from handoff.base.process import replace
+from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import TYPE_CHECKING, NamedTuple
 
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import has_credentials, says_secret
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ NETWORKS = (ALL, PROVIDERS, NONE)
 """How far the network reaches, the widest first."""
 
 
-class Policy(NamedTuple):
+class Policy(Record):
     """What a session may touch.
 
     The disk can be read, not written; `hidden` and the person's home cannot even be read, but for toolchains and `visible`.

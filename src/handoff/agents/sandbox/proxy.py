@@ -12,12 +12,13 @@ import signal
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from handoff.agents.sandbox.landlock import become
 from handoff.agents.sandbox.policy import HostList, loopback_ports, split_host
 from handoff.base.files import SOURCES
 from handoff.base.process import copy_of_us, replace
+from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import homes, inside, of_program, secrets_in, shown_places
 from handoff.agents.sandbox.landlock import OLDEST, holds_abstract_sockets, launcher_words, scope_words, version
@@ -12,6 +11,7 @@ from handoff.agents.sandbox.policy import ALL, PROVIDERS, Policy, inside_environ
 from handoff.agents.sandbox.proxy import inner_words, outer_words
 from handoff.agents.sandbox.stand_in import links, python_path
 from handoff.base.process import capture, find
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ _RUN = "/run"
 _TMP, _SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108 - inside, both are the session's own
 
 
-class Wrapped(NamedTuple):
+class Wrapped(Record):
     """A command inside the sandbox: what to start, and with which environment."""
 
     argv: list[str]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 900.0
 LONGEST_LEASE_SECONDS = 30 * 86_400.0
+LAST_ATTEMPT = "; that was attempt "
 
 
 class ClaimLimits(Record):
@@ -260,7 +261,7 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
         passed = _passed_on(transaction, task, reason)
         if passed is not None:
             return outcomes.Outcome(passed)
-        used_up = f"{reason.rstrip('.')}; that was attempt {task.attempt} of {task.max_attempts}"
+        used_up = f"{reason.rstrip('.')}{LAST_ATTEMPT}{task.attempt} of {task.max_attempts}"
         if listed := task.baseline_facts.get(tasks.AGENTS):
             used_up += f" with {task.agent}, and each of {', '.join(listed)} has tried"
         row = transaction.one("block_expired_task", **values, reason=used_up)

@@ -98,7 +98,7 @@ def project_name(app: App, top: str) -> str:
     name = name_of(top)
     if _may_have(app, name, place):
         return name
-    from handoff.git.snapshots.parts import digest
+    from handoff.git.plumbing.objects import digest
 
     return f"{name}-{digest(os.fsencode(place))[:6]}"  # as its snapshots are
 

@@ -12,8 +12,8 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.events.wording import refusal_words
-from handoff.board.sessions import sessions
-from handoff.board.tasks import states, tasks
+from handoff.board.sessions import leases, sessions
+from handoff.board.tasks import states
 from handoff.engine.features import own_client
 from handoff.engine.features.recall import PastSession, deeds, facts_of, statements
 from handoff.feature.baton import GOAL, NEXT, RULES, TRIED, PromptPart, block, listing, pin
@@ -163,6 +163,11 @@ def _endings(events: Sequence[Event], label: str) -> list[str]:
             said[refusal_words(body)] = f"its report was refused: {refusal_words(body)}"
         elif event.kind == "task.blocked":
             who = "it blocked the task" if event.session else "the task was blocked"
+            cause, used_up, _ = why.partition(leases.LAST_ATTEMPT)
+            if used_up:  # nobody said that it cannot go on
+                told = cause.startswith(f"'{label}' is not done") or not cause
+                said[why] = "no attempt was left" if told else f"no attempt was left: {cause}"
+                continue
             refusal = why.removeprefix(gates.SAID_NO)
             said[why] = f"a person said no: {refusal}" if refusal != why else f"{who}: {why}" if why else who
         elif event.kind == "task.finished":
@@ -295,15 +300,13 @@ def assertion_in(tail: str) -> str:
     return ""
 
 
-def of_feature(app: App, *, project: str, feature: str) -> list[PromptPart]:
+def of_steps(app: App, steps: Sequence[Task]) -> list[PromptPart]:
     """What sessions of tasks did that were made from steps of a feature, the newest first."""
     found: list[str] = []
     past: list[PastSession] = []
-    for task in sorted(
-        tasks.listing(app.database, project=project, include_ended=True), key=lambda one: -one.changed_at
-    ):
-        if (task.baseline_facts.get("step") or {}).get("feature") != feature or len(past) >= _MOST_SESSIONS:
-            continue
+    for task in sorted(steps, key=lambda one: -one.changed_at):
+        if len(past) >= _MOST_SESSIONS:
+            break
         events = journal.of_task(app.database, key=task.key)
         before = of_task(app, task._replace(held_by=None), events, sessions_of(app.database, events))
         for attempt in reversed(before.found):

@@ -6,7 +6,7 @@ import os
 
 from handoff.base import files
 from handoff.base.clock import parse_stamp, stamp
-from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.markdown import fenced
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
@@ -89,11 +89,11 @@ class Prompt(Record):
 def for_run(app: App) -> str:
     """Which prompt fits where the feature stands; a state nothing can be continued from is refused."""
     view = status.look(app)
-    _refuse_scaffold(view, app.settings.program, "run")
+    status.refuse_scaffold(view, app.settings.program, "run")
     if view.plan.verdict == plans.EMPTY:
-        _refuse_lost_progress(view)
+        status.refuse_lost_progress(view)
         return "generate"
-    _guard(view, app.settings.program)
+    status.refuse_idle(view, app.settings.program)
     return "continue" if view.plan.done else "start"
 
 
@@ -132,15 +132,15 @@ def _guarded_look(app: App, kind: str) -> View:
     """The feature, if it stands where a prompt of that kind can be made of it."""
     if kind == "continue":
         view = status.look(app)
-        _guard(view, app.settings.program)
+        status.refuse_idle(view, app.settings.program)
         return view
     view = status.lenient_look(app, needed=_NEEDED.get(kind, ("FEATURE.md",)))
     if kind == "start" and view.plan.verdict != plans.EMPTY:
-        _guard(view, app.settings.program)
+        status.refuse_idle(view, app.settings.program)
     elif kind == "start":
-        _refuse_scaffold(view, app.settings.program, kind)
+        status.refuse_scaffold(view, app.settings.program, kind)
     if kind in ("generate", "start"):
-        _refuse_lost_progress(view)
+        status.refuse_lost_progress(view)
     return view
 
 
@@ -369,11 +369,12 @@ def _with_own_client(
 
 def _earlier(app: App, view: View, project: str) -> list[PromptPart]:
     """What sessions did that had a step of this feature as their task."""
-    if not project or not app.has_rows:
+    steps = teammates.tasks_of(app, project, os.path.basename(view.feature.path)) if project else []
+    if not steps:  # reading what sessions did loads more than the whole rest of a baton
         return []
     from handoff.engine.features import attempts
 
-    return attempts.of_feature(app, project=project, feature=os.path.basename(view.feature.path))
+    return attempts.of_steps(app, steps)
 
 
 def _plan(view: View) -> PromptPart:
@@ -523,43 +524,6 @@ def _is_inside(root: str, path: str) -> bool:
     """Whether a path is below a folder, wherever links on the way lead."""
     real = os.path.realpath(path)
     return real.startswith(os.path.join(os.path.realpath(root), ""))
-
-
-def _guard(view: View, program: str) -> None:
-    plan = view.plan
-    if not plan.guard:
-        return
-    if plan.verdict == plans.EMPTY:
-        raise UserError(
-            f"{plan.guard} Run `{program} start` first.",
-            f"It prints the prompt that makes the plan and begins; `{program} generate` only plans.",
-        )
-    status.refuse_invalid(view, program)
-    if plan.verdict == plans.BLOCKED:
-        stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
-        reasons = "".join(f"\n  step {step.number}: {step.reason}" for step in stuck[:5])
-        raise Refused(plan.guard + reasons, f"When one is concluded: {program} step start {stuck[0].number}")
-    raise UserError(
-        plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT"
-    )
-
-
-def _refuse_scaffold(view: View, program: str, command: str) -> None:
-    if view.plan.verdict != plans.INVALID and view.readiness()["FEATURE.md"] == documents.REVIEW:
-        raise UserError(
-            "FEATURE.md still contains scaffold content and needs review.",
-            f"Edit {view.folder}/FEATURE.md: replace the example sentences. Then: {program} {command}",
-        )
-
-
-def _refuse_lost_progress(view: View) -> None:
-    handed = history.last(view.entries, "handoff")
-    done = int(handed.get("done", 0)) if handed else 0
-    if done and view.plan.verdict in (plans.EMPTY, plans.INVALID) and not view.plan.done:
-        raise Refused(
-            f"The plan had {done} finished steps at the last hand-off and has none now; a new plan would bury them.",
-            f"Bring {view.folder}/STATE.md back (git, an editor's backup) or finish the steps again by hand.",
-        )
 
 
 def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | None) -> None:

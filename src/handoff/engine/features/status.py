@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import stamp
-from handoff.base.errors import UserError
+from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, Config, project_config
 from handoff.feature import documents, folder, history
@@ -144,6 +144,46 @@ def refuse_invalid(view: View, program: str) -> None:
         lines = "".join(f"\n  STATE.md:{p.line}: {p.fault} {p.fix}" for p in view.plan.problems[:10])
         hint = f"Fix these lines of {view.folder}/STATE.md, then: {program} validate"
         raise UserError(view.plan.guard + lines, hint)
+
+
+def refuse_idle(view: View, program: str) -> None:
+    """A plan in which nothing is to be done next, and what a person does about it."""
+    plan = view.plan
+    if not plan.guard:
+        return
+    if plan.verdict == plans.EMPTY:
+        raise UserError(
+            f"{plan.guard} Run `{program} start` first.",
+            f"It prints the prompt that makes the plan and begins; `{program} generate` only plans.",
+        )
+    refuse_invalid(view, program)
+    if plan.verdict == plans.BLOCKED:
+        stuck = [plan.step(i) for i, (_, mark, _) in enumerate(plan.marks) if mark == plans.STUCK]
+        reasons = "".join(f"\n  step {step.number}: {step.reason}" for step in stuck[:5])
+        raise Refused(plan.guard + reasons, f"When one is concluded: {program} step start {stuck[0].number}")
+    raise UserError(
+        plan.guard, f"Archive it: {program} archive {view.feature.name}, or add a step: {program} step add TEXT"
+    )
+
+
+def refuse_scaffold(view: View, program: str, command: str) -> None:
+    """A feature that still says what the scaffold said."""
+    if view.plan.verdict != plans.INVALID and view.readiness()["FEATURE.md"] == documents.REVIEW:
+        raise UserError(
+            "FEATURE.md still contains scaffold content and needs review.",
+            f"Edit {view.folder}/FEATURE.md: replace the example sentences. Then: {program} {command}",
+        )
+
+
+def refuse_lost_progress(view: View) -> None:
+    """A plan that lost its finished steps since the last hand-off."""
+    handed = history.last(view.entries, "handoff")
+    done = int(handed.get("done", 0)) if handed else 0
+    if done and view.plan.verdict in (plans.EMPTY, plans.INVALID) and not view.plan.done:
+        raise Refused(
+            f"The plan had {done} finished steps at the last hand-off and has none now; a new plan would bury them.",
+            f"Bring {view.folder}/STATE.md back (git, an editor's backup) or finish the steps again by hand.",
+        )
 
 
 def git_facts(app: App) -> checkout.CheckoutFacts | None:

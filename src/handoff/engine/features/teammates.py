@@ -52,6 +52,16 @@ def project_of(app: App) -> str:
         return ""
 
 
+def tasks_of(app: App, project: str, feature: str) -> list[Task]:
+    """The tasks that were made from steps of a feature, ended ones too."""
+    if not app.has_rows:
+        return []
+    from handoff.board.tasks import tasks
+
+    found = tasks.listing(app.database, project=project, include_ended=True)
+    return [task for task in found if (task.baseline_facts.get("step") or {}).get("feature") == feature]
+
+
 def under_way(app: App) -> dict[str, int]:
     """How much the relay has under way in this project, as numbers; nothing where it cannot be read."""
     if not app.has_rows:

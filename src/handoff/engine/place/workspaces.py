@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import ConfigError, HandoffError, Refused, UserError
 from handoff.base.files import remove, remove_tree
 from handoff.base.ids import check_id, on_one_line
 from handoff.base.markdown import number_of, shell_line
 from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import check_environment
 from handoff.engine.app.home import home_config
 from handoff.engine.place.proof.evidence import check_bounded
@@ -69,7 +69,7 @@ _CARRIES = ("untracked", "tracked")
 BY_HAND = "removal"  # what a person asked for, and may want to take back
 
 
-class NewWorkspace(NamedTuple):
+class NewWorkspace(Record):
     """A new workspace and what was brought into it."""
 
     workspace: Workspace
@@ -79,7 +79,7 @@ class NewWorkspace(NamedTuple):
     """Whether it sees one commit alone, because the rest of the history is not on this machine."""
 
 
-class Row(NamedTuple):
+class Row(Record):
     """One workspace in a list."""
 
     workspace: Workspace
@@ -87,7 +87,7 @@ class Row(NamedTuple):
     there: bool
 
 
-class Tidy(NamedTuple):
+class Tidy(Record):
     """What keeping house would remove: snapshots, workspaces nobody finished or needs any more, unused scratch trees."""
 
     snapshots: tuple[Snapshot, ...]

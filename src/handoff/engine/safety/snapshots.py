@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import parse_stamp
 from handoff.base.errors import HandoffError, Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.app.home import find_project, settle
 from handoff.git.commits.merge import made_by
 from handoff.git.plumbing import Source, find_top, no_checkout, open_source, read_text
@@ -32,7 +32,7 @@ RESTORE, UNDO = "restore", "undo"
 _SHORTEST_ID = 4
 
 
-class SnapshotStore(NamedTuple):
+class SnapshotStore(Record):
     """A checkout with the store its snapshots go to."""
 
     place: Location
@@ -43,7 +43,7 @@ class SnapshotStore(NamedTuple):
         return self.place.source
 
 
-class RestoreRequest(NamedTuple):
+class RestoreRequest(Record):
     """What to bring back of a snapshot."""
 
     paths: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class RestoreRequest(NamedTuple):
     only_settings: tuple[str, ...] = ()
 
 
-class RestoreReport(NamedTuple):
+class RestoreReport(Record):
     """A restore: from where, to where, what would change or did, and the snapshot that undoes it."""
 
     snapshot: Snapshot

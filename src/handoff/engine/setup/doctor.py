@@ -14,7 +14,7 @@ from handoff.agents.folder import monitor_of
 from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import age
-from handoff.base.errors import HandoffError, install_command
+from handoff.base.errors import ONE_FILE, HandoffError, install_command
 from handoff.base.files import names_in
 from handoff.base.markdown import quoted
 from handoff.base.marked import is_alive
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from handoff.engine.setup.settings_files import Status
 
 _OLDEST_GIT = (2, 38)
-_PACKAGES = {"dbos": "supervisor", "mcp": "tools for clients", "textual": "board"}
+_PACKAGES = {"mcp": "tools for clients", "textual": "board"}
 _LEAST_FREE = 1_000_000_000
 _DRIFT_SECONDS = 5.0
 _SECONDS = 30.0
@@ -116,10 +116,14 @@ def _packages(app: App) -> Iterator[Diagnosis]:
     update = f"To update it: {' '.join(found.command)}" if found.command else found.why
     yield Diagnosis("installed", OK, f"handoff {handoff.__version__}, by {found.by}. {update}")
     missing = {name: what for name, what in _PACKAGES.items() if find_spec(name) is None}
+    if missing and found.by == ONE_FILE:  # by design: everything else it does with Python and git alone
+        words = f"the one file runs without {' and '.join(missing.values())} (to have them: {install_command()})"
+        yield Diagnosis("packages", OK, words)
+        return
     for name, what in missing.items():
         yield Diagnosis("packages", FAULT, f"The package '{name}' is missing ({what}).", install_command())
     if not missing:
-        yield Diagnosis("packages", OK, "supervisor, tools and board are installed")
+        yield Diagnosis("packages", OK, "tools and board are installed")
 
 
 def _home(app: App) -> Iterator[Diagnosis]:

@@ -8,6 +8,7 @@ from handoff.base.clock import stamp
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, pauses
+from handoff.engine.work.workers import need_engine
 from handoff.store import leftovers, upkeep
 from handoff.store.addresses import password_of
 from handoff.store.database import POSTGRES
@@ -78,7 +79,8 @@ def migrate(app: App) -> DatabaseStatus:
     """Make or bring up to date every table of the relay and of its engine, so that a role without that right can work."""
     found = look(app)
     if found.kind == POSTGRES:  # a file belongs to one machine, whose supervisor makes the tables itself
-        from handoff.engine.supervisor import durable  # dbos is an extra; `show` works without it
+        need_engine(app)
+        from handoff.engine.supervisor import durable
 
         durable.migrate(app.database_url)
     return found

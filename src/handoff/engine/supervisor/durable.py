@@ -1,7 +1,6 @@
-"""Durable steps: the only importer of dbos. Its verbs: register, enqueue in our transaction, recover, cancel, delete, listing.
+"""The runs of phases where the database is a server: the only importer of dbos. What its verbs mean: `runs.Engine`.
 
-What the engine lacks is closed here: the journal mode SQLite's version allows, a clock old SQLite lacks, one first
-launch at a time, executor ids that are never reused, JSON instead of pickle, retention, a version that is ours.
+What dbos lacks is closed here: one first launch at a time, JSON instead of pickle, retention, a version that is ours.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from handoff.base import errors, files
 from handoff.base.clock import SystemClock
 from handoff.base.errors import MissingPackage, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.store import sqlite
+from handoff.engine.supervisor.runs import PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,11 +32,7 @@ if TYPE_CHECKING:
 
     from handoff.store.database import Transaction
 
-PROTOCOL = "wf1"
-"""The version of our phases: it changes only when their steps change in a way that running ones cannot follow."""
 APPLICATION = "handoff"
-Away = sa.exc.DBAPIError
-"""What every verb here may raise while the database is away."""
 _AT_ONCE = 1000
 _RECOVERIES = 1_000_000  # a restart is no fault of the phase
 _PENDING = "PENDING"
@@ -83,20 +78,14 @@ class DurableRun(Record):
     """One durable run, as the engine knows it."""
 
     id: str
-    name: str
     status: str
-    executor: str
-    queue: str
     version: str
-
-
-def new_executor_id(host: str, pid: int) -> str:
-    """host:pid:random, never used again."""
-    return f"{host}:{pid}:{uuid.uuid4().hex[:12]}"
 
 
 class Durable:
     """The running engine. There is one in a process."""
+
+    away: tuple[type[Exception], ...] = (sa.exc.DBAPIError,)
 
     def __init__(self, url: str, *, executor: str, queue: str, lock: str, log: str = "") -> None:
         self.executor = executor
@@ -120,11 +109,6 @@ class Durable:
         self._begun: set[str] = set()
         self._in_doubt = False
 
-    def register(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """What may be enqueued, by names that never change; before `launch`."""
-        for name, function in functions.items():
-            dbos.DBOS.workflow(name=name, max_recovery_attempts=_RECOVERIES)(self._told(function))
-
     def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same; from its end on the engine alone knows whether its run is still here."""
 
@@ -137,12 +121,15 @@ class Durable:
 
         return run
 
-    def launch(self) -> None:
+    def launch(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Create or migrate the engine's tables, one process at a time, and begin to take work."""
         refuse_changed()
+        for name, function in functions.items():
+            dbos.DBOS.workflow(name=name, max_recovery_attempts=_RECOVERIES)(self._told(function))
         dbos.DBOS.listen_queues([self.queue])
-        with files.locked(self._lock, what="the engine's tables", patience=120.0), self._tables.whole_schema():
+        with files.locked(self._lock, what="the engine's tables", patience=120.0):
             self._start()
+        self._tables.bound()
         self._phases = dbos.DBOS.register_queue(self.queue, on_conflict="always_update")
         self._end_polling()
         self._client = dbos.DBOSClient(
@@ -172,7 +159,6 @@ class Durable:
             event.set()
 
     def enqueue(self, transaction: Transaction, *, name: str, id: str, values: tuple[Any, ...]) -> None:
-        """Ask for a run of `name` in our own transaction: both are there after the commit, or neither. A repeat is harmless."""
         assert self._client is not None, "launch comes first"  # noqa: S101 - our own misuse
         options: dbos.EnqueueOptions = {
             "workflow_name": name,
@@ -188,7 +174,6 @@ class Durable:
         return self._dbos._sys_db  # noqa: SLF001 - see PRIVATE
 
     def nudge(self) -> int:
-        """Take what is enqueued now instead of at the next poll; how many runs began."""
         if self._in_doubt:
             self._put_back()
         owner = uuid.uuid4().hex
@@ -220,8 +205,10 @@ class Durable:
         for id in {one.id for one in self.listing(executor=self.executor) if one.status == _PENDING} - here:
             rows.reenqueue_for_recovery(workflow_id=id, executor_ids=[self.executor], recovery_queue_name=self.queue)
 
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        return dbos.DBOS.run_step({"name": name}, function)
+
     def recover(self, executor: str) -> int:
-        """Take over what a lost executor ran; repeating it does nothing."""
         found = dbos.DBOS._recover_pending_workflows(executor_ids=[executor])  # noqa: SLF001 - see PRIVATE
         # The engine is silent about those that it met no database for.
         if any(one.status == _PENDING and one.version == PROTOCOL for one in self.listing(executor=executor)):
@@ -230,12 +217,7 @@ class Durable:
             )
         return len(found)
 
-    def cancel(self, id: str) -> None:
-        """Let a run go no further than its present step."""
-        dbos.DBOS.cancel_workflow(id)
-
     def delete(self, *, before: float) -> int:
-        """Forget runs that ended before a moment (the engine itself keeps them for ever)."""
         from datetime import UTC, datetime
 
         moment = datetime.fromtimestamp(before, UTC).isoformat()
@@ -251,7 +233,6 @@ class Durable:
         return len(found)
 
     def listing(self, *, live: bool = True, executor: str = "") -> list[DurableRun]:
-        """Runs as the engine knows them; at will those of one executor alone."""
         found = dbos.DBOS.list_workflows(
             status=list(_LIVE) if live else None,
             executor_id=executor or None,
@@ -259,20 +240,9 @@ class Durable:
             load_input=False,
             load_output=False,
         )
-        return [
-            DurableRun(
-                id=one.workflow_id,
-                name=one.name,
-                status=str(one.status),
-                executor=one.executor_id or "",
-                queue=one.queue_name or "",
-                version=one.app_version or "",
-            )
-            for one in found
-        ]
+        return [DurableRun(id=one.workflow_id, status=str(one.status), version=one.app_version or "") for one in found]
 
     def close(self) -> None:
-        """Stop taking work. Runs in the middle stay the engine's to recover."""
         if self._client is not None:
             self._client.destroy()
         dbos.DBOS.destroy(destroy_registry=True)
@@ -282,11 +252,6 @@ class Durable:
 def migrate(url: str) -> None:
     """Make the engine's tables, or bring them up to date, without taking any work."""
     dbos.DBOS.migrate(url)
-
-
-def step(name: str, function: Callable[[], Any]) -> Any:
-    """One step of a run: done once it is recorded, done again if the process died before."""
-    return dbos.DBOS.run_step({"name": name}, function)
 
 
 def _log_to(path: str) -> None:
@@ -303,8 +268,6 @@ def _log_to(path: str) -> None:
 
 # --- The way to the durable engine's tables: one bounded pool of connections, and writing them inside a transaction of ours
 
-_SQLITE = "sqlite:///"
-_WITH_SUBSEC = (3, 42, 0)
 _TURN_SECONDS = 3600.0
 _AWAY_PAUSE = 0.5
 
@@ -313,57 +276,34 @@ class DurableTables:
     """Our SQLAlchemy engine for the durable tables, and the way to write them inside a transaction of ours."""
 
     def __init__(self, url: str) -> None:
-        self._migrating = False
-        if url.startswith(_SQLITE):
-            library: Any = sqlite.library  # type: ignore[attr-defined,unused-ignore]
-            self.kind = "sqlite"
-            self.plain = sa.create_engine(url, module=library)
-            sa.event.listen(self.plain, "connect", _prepare_sqlite(library))
-            sa.event.listen(self.plain, "begin", self._begin)
-            sa.event.listen(self.plain, "handle_error", _as_busy)
-            self._ours = sa.create_engine(
-                _SQLITE, module=library, poolclass=pool.NullPool, creator=self._present, skip_autocommit_rollback=False
-            )
-        else:
-            self.kind = "postgres"
-            place = sa.make_url(url).set(drivername="postgresql+psycopg")
-            self.plain = sa.create_engine(
-                place,
-                pool_size=1,  # each of its statements is short: runs take turns
-                max_overflow=1,  # while it makes its tables it holds a lock on one and works on another
-                pool_timeout=_TURN_SECONDS,
-                connect_args={
-                    "application_name": "handoff-supervisor",
-                    "connect_timeout": 10,
-                    "prepare_threshold": None,
-                },
-            )
-            sa.event.listen(self.plain, "do_connect", _connect_patiently)
-            sa.event.listen(self.plain, "checkout", _refuse_ended)
-            self._ours = sa.create_engine(
-                "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
-            )
+        place = sa.make_url(url).set(drivername="postgresql+psycopg")
+        self.plain = sa.create_engine(
+            place,
+            pool_size=1,  # each of its statements is short: runs take turns
+            max_overflow=1,  # while it makes its tables it holds a lock on one and works on another
+            pool_timeout=_TURN_SECONDS,
+            connect_args={
+                "application_name": "handoff-supervisor",
+                "connect_timeout": 10,
+                "prepare_threshold": None,
+            },
+        )
+        sa.event.listen(self.plain, "do_connect", _connect_patiently)
+        sa.event.listen(self.plain, "checkout", _refuse_ended)
+        self._ours = sa.create_engine(
+            "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
+        )
         self._joined: _Joined | None = None
 
-    def _begin(self, connection: sa.Connection) -> None:
-        if self._migrating:  # Python opens a transaction for rows only: a killed launch would leave half a schema
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    @contextmanager
-    def whole_schema(self) -> Iterator[None]:
-        """While tables are made or changed: all of it or nothing."""
-        self._migrating = self.kind == "sqlite"
-        try:
-            yield
-        finally:
-            self._migrating = False
-            if isinstance(self.plain.pool, pool.QueuePool):
-                self.plain.pool._max_overflow = 0  # noqa: SLF001 - there is no other way to change a pool that is in use
+    def bound(self) -> None:
+        """From here on one connection is enough: the tables are there."""
+        if isinstance(self.plain.pool, pool.QueuePool):
+            self.plain.pool._max_overflow = 0  # noqa: SLF001 - there is no other way to change a pool that is in use
 
     @contextmanager
     def joined(self, transaction: Transaction) -> Iterator[sa.Connection]:
         """A connection that writes into `transaction` and can neither commit nor roll it back."""
-        self._joined = _Joined(transaction.driver, self.kind)
+        self._joined = _Joined(transaction.driver)
         try:
             with self._ours.connect() as connection:
                 yield connection
@@ -400,29 +340,14 @@ def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> A
             SystemClock().sleep(_AWAY_PAUSE)
 
 
-def _as_busy(context: Any) -> Exception | None:
-    """A full disk is met as a busy file: the engine then waits and tries again, where it would give the run up."""
-    text = str(context.original_exception)
-    if "disk is full" not in text and "disk I/O" not in text:
-        return None
-    if threading.current_thread() is threading.main_thread():
-        return None
-    return sa.exc.OperationalError(context.statement, None, RuntimeError(f"database is locked: {text}"))
-
-
 class _Joined:
     """Our store's open connection, as SQLAlchemy may use it: rows as tuples, no end of the transaction."""
 
-    def __init__(self, raw: Any, kind: str) -> None:
+    def __init__(self, raw: Any) -> None:
         self._raw = raw
-        self._kind = kind
 
     def cursor(self, *args: Any, **kwargs: Any) -> Any:
-        if self._kind != "sqlite":
-            return self._raw.cursor(*args, **{**kwargs, "row_factory": _as_tuples})
-        found = self._raw.cursor()
-        found.row_factory = None
-        return found
+        return self._raw.cursor(*args, **{**kwargs, "row_factory": _as_tuples})
 
     def commit(self) -> None:
         """The store commits."""
@@ -440,22 +365,3 @@ class _Joined:
 def _as_tuples(cursor: Any) -> Callable[[Any], tuple[Any, ...]]:
     del cursor
     return tuple
-
-
-def _prepare_sqlite(library: Any) -> Callable[[Any, Any], None]:
-    def prepare(raw: Any, record: Any) -> None:
-        del record
-        raw.isolation_level = "IMMEDIATE"
-        raw.execute("PRAGMA busy_timeout = 30000")
-        raw.execute("PRAGMA foreign_keys = ON")
-        # The store chose the journal when it made the file: WAL only where the library is free of the reset bug.
-        mode = raw.execute("PRAGMA journal_mode").fetchone()[0]
-        raw.execute("PRAGMA synchronous = " + ("NORMAL" if mode == "wal" else "FULL"))
-        if library.sqlite_version_info < _WITH_SUBSEC:
-            raw.create_function("unixepoch", -1, lambda *_: _seconds())
-
-    return prepare
-
-
-def _seconds() -> float:
-    return SystemClock().now()

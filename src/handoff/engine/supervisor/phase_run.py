@@ -19,7 +19,6 @@ from handoff.engine.place import running
 from handoff.engine.place.proof.faults import GroundFault
 from handoff.engine.session import conclude, preflight, spending, start
 from handoff.engine.session.agent_programs import NotInstalled
-from handoff.engine.supervisor import durable
 from handoff.engine.work.flows.flows import fill_in
 from handoff.store.database import SQLITE, beside_others
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import Once
-    from handoff.engine.supervisor.durable import Durable
+    from handoff.engine.supervisor.runs import Engine
     from handoff.engine.work.workers import WorkerSettings
     from handoff.store.database import Store
 
@@ -52,7 +51,7 @@ class PhaseStarts:
     """What a supervisor may start now, and how it waits for more: claims and their durable runs, within every limit."""
 
     def __init__(
-        self, app: App, worker_settings: WorkerSettings, engine: Durable, *, limit: int, tell: Callable[[str], None]
+        self, app: App, worker_settings: WorkerSettings, engine: Engine, *, limit: int, tell: Callable[[str], None]
     ) -> None:
         self.app, self.worker_settings, self.engine, self._tell = app, worker_settings, engine, tell
         config = home_config(app)
@@ -211,7 +210,11 @@ class PhaseStarts:
 
 
 def runner(
-    settings: Settings, worker_settings: WorkerSettings, over: Callable[[str], None], once: Once
+    settings: Settings,
+    worker_settings: WorkerSettings,
+    over: Callable[[str], None],
+    once: Once,
+    step: Callable[[str, Callable[[], Any]], Any],
 ) -> Callable[..., Any]:
     """The durable run of one phase. It composes its own App: a database belongs to a thread."""
     versions: dict[str, str] = {}
@@ -227,9 +230,9 @@ def runner(
         app.once = once
         try:
             run = Run(app, mine, versions, key, fence, session, agent, host)
-            ended = durable.step("session", lambda: conclude.patiently(app, run.session_step))
-            durable.step("save", lambda: conclude.patiently(app, run.save_step))
-            return str(durable.step("conclude", lambda: conclude.patiently(app, lambda: run.conclude_step(ended))))
+            ended = step("session", lambda: conclude.patiently(app, run.session_step))
+            step("save", lambda: conclude.patiently(app, run.save_step))
+            return str(step("conclude", lambda: conclude.patiently(app, lambda: run.conclude_step(ended))))
         finally:
             over(session)
             app.close()

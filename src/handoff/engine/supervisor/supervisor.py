@@ -26,7 +26,7 @@ from handoff.engine.place import publish, pulse, running
 from handoff.engine.place.fanout import stop_files as stops
 from handoff.engine.session import spending
 from handoff.engine.supervisor import database as database_upkeep
-from handoff.engine.supervisor import durable, phase_run
+from handoff.engine.supervisor import phase_run, runs
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
@@ -37,6 +37,7 @@ from handoff.engine.work.forges import watch
 from handoff.engine.work.tasks import search
 from handoff.engine.work.tasks.splitting import live
 from handoff.store.database import SQLITE
+from handoff.store.drivers import open_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +127,19 @@ SERVER_PACE = Pace(reap=5.0, flows=5.0)
 """A server hears it from every host: what only a crash leaves behind is looked for less often there."""
 
 
+def _engine_of(app: App, *, executor: str) -> runs.Engine:
+    """The engine for the database of this relay. The supervisors of one host share what is asked for."""
+    home, queue = app.settings.home, f"phases@{app.settings.host}"
+    log = os.path.join(home, "logs", "engine.log")
+    if app.database.kind == SQLITE:
+        url, clock = app.database_url, app.clock
+        return runs.Runs(app.database, lambda: open_database(url, clock=clock), executor=executor, queue=queue, log=log)
+    from handoff.engine.supervisor.durable import Durable  # an extra
+
+    lock = os.path.join(home, "locks", "engine.lock")
+    return Durable(app.database_url, executor=executor, queue=queue, lock=lock, log=log)
+
+
 class Supervisor:
     """One supervisor in one process. It is made to be killed: everything it knows is in rows and folders."""
 
@@ -141,7 +155,7 @@ class Supervisor:
         self.app, self.worker_settings = app, worker_settings
         self.pace = pace or (Pace() if app.database.kind == SQLITE else SERVER_PACE)
         self.host = app.settings.host
-        self.id = durable.new_executor_id(self.host, os.getpid())
+        self.id = runs.new_executor_id(self.host, os.getpid())
         self._tell = tell or (lambda _: None)
         config = home_config(app)
         self._publish_seconds = config.number("publish_seconds")
@@ -158,13 +172,8 @@ class Supervisor:
         self.draining = False
         home = app.settings.home
         make_folder(os.path.join(home, "locks"), mode=0o700)
-        self.engine = durable.Durable(
-            app.database_url,
-            executor=self.id,
-            queue=f"phases@{self.host}",
-            lock=os.path.join(home, "locks", "engine.lock"),
-            log=os.path.join(home, "logs", "engine.log"),
-        )
+        self.engine = _engine_of(app, executor=self.id)
+        self._no_end: tuple[type[Exception], ...] = (HandoffError, *self.engine.away)
         app.once = Turns().once  # the looks of all its sessions, and of the watchdog
         self._starts = PhaseStarts(app, worker_settings, self.engine, limit=limit, tell=self._tell)
 
@@ -184,10 +193,10 @@ class Supervisor:
                         self._tell_news()  # what the last of them has just brought
                         break
                     self._wait()
-                except (HandoffError, durable.Away) as error:
+                except self._no_end as error:
                     self._sit_out(error)
         finally:
-            with suppress(Away, durable.Away):  # our lease tells it later
+            with suppress(Away, *self.engine.away):  # our lease tells it later
                 executors.leave(self.app.database, id=self.id, idle=not self.busy())
 
     def _sit_out(self, error: Exception) -> None:
@@ -223,14 +232,10 @@ class Supervisor:
         self._again(watch.look, self._forge_seconds, "Your forge")
         project = self.worker_settings.project
         threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
-        self.engine.register(
-            {
-                phase_run.NAME: phase_run.runner(
-                    self.app.settings, self.worker_settings, self._starts.ended, self.app.once
-                )
-            }
+        run_phase = phase_run.runner(
+            self.app.settings, self.worker_settings, self._starts.ended, self.app.once, self.engine.step
         )
-        self.engine.launch()
+        self.engine.launch({phase_run.NAME: run_phase})
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
         scope = f"for project {project}" if project else "for every project of this machine"
         self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)} {scope}.")

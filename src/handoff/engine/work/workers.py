@@ -21,6 +21,7 @@ from handoff.engine.place import publish, pulse
 from handoff.engine.session import spending
 from handoff.engine.session.agent_programs import program_of
 from handoff.engine.work import stopping
+from handoff.store.addresses import is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,8 +101,6 @@ def worker_settings(
     until_done: bool = False,
 ) -> WorkerSettings:
     """What a supervisor is told, checked before anything is started."""
-    need("dbos", "The supervisor")
-
     most, batch = name_workers(app, agents, project=project, until=until)
     workspace = "shared" if in_checkout else ""
     return WorkerSettings(
@@ -116,8 +115,15 @@ def worker_settings(
     )
 
 
+def need_engine(app: App) -> None:
+    """Say what a supervisor lacks before anything has begun: nothing where the database is a file, else perhaps dbos."""
+    if is_postgres(app.database_url):
+        need("dbos", "A supervisor on Postgres", extra="postgres")
+
+
 def name_workers(app: App, agents: Sequence[str], *, project: str, until: str) -> tuple[dict[str, int], int]:
     """The agents by name, `claude=2` for two at once, and the batch to end with; an unknown one is an error before anything is said."""
+    need_engine(app)
     config = home_config(app)
     most = dict(_counted(agent) for agent in agents)
     for name in most:

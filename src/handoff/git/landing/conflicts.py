@@ -8,9 +8,9 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import make_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.landing.merge import THE_TARGET, Withholding
 from handoff.git.landing.rules.made_files import is_lock, is_made
 from handoff.git.landing.settle import Proposal, SideTrees, has_marks, settle
@@ -32,7 +32,7 @@ _ERROR = 128  # from here on git's exit code is no number of conflicts
 _TEST = re.compile(rb"""^\s*(?:async\s+)?def\s+(test\w*)|\b(?:it|test)\(\s*['"`](.+?)['"`]""", re.MULTILINE)
 
 
-class ConflictFile(NamedTuple):
+class ConflictFile(Record):
     """One file to be settled: whose sides they are, the three objects, and the one with marks; no base where both added it."""
 
     path: str
@@ -50,7 +50,7 @@ class ConflictFile(NamedTuple):
         return key_of(store.read(self.base) if self.base else b"", store.read(self.ours), store.read(self.theirs))
 
 
-class LaidOut(NamedTuple):
+class LaidOut(Record):
     """A conflict as it is handed over: the commit a clone begins from, the files to settle, and who comes in the next round."""
 
     commit: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import make_folder, remove
 from handoff.base.markdown import quoted
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from handoff.git.landing.target import Target
@@ -17,7 +17,7 @@ _BY_HAND = ("unset", "binary")
 UNION = "union"
 
 
-class MergeDriver(NamedTuple):
+class MergeDriver(Record):
     """A merge driver by its name and its command; no command where a file is to be joined by hand."""
 
     name: str

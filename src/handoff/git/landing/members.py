@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_git_folder
 from handoff.git.plumbing.beneath import is_reserved
 from handoff.git.plumbing.objects import LINK, POINTER, Difference, Entry, differences, fetch
@@ -21,7 +21,7 @@ GONE = "000000"
 """The mode of a path that was deleted."""
 
 
-class Touch(NamedTuple):
+class Touch(Record):
     """One path a member changed: its new mode and object; mode 000000 means deleted."""
 
     path: str
@@ -29,7 +29,7 @@ class Touch(NamedTuple):
     sha: str
 
 
-class Member(NamedTuple):
+class Member(Record):
     """One session's work as a commit on the base it began from, with the paths it changed and those left out."""
 
     name: str

@@ -10,11 +10,12 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.files import make_folder, remove, remove_tree, write_atomic
 from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.commits.index import LANDING, link
 from handoff.git.plumbing import QUIET, Git, open_source, read_text
 from handoff.git.plumbing.objects import POINTER, differences
@@ -52,7 +53,7 @@ class Saved(Exception):
     """Somebody wrote a file meanwhile; everything is as it was, with what they wrote."""
 
 
-class _Move(NamedTuple):
+class _Move(Record):
     path: str
     letter: str
     aside: str
@@ -204,7 +205,7 @@ _PATIENCE_SECONDS, _PAUSE_SECONDS = 15.0, 0.01
 _UNDER_WAY: set[str] = set()  # landings of other threads of this process: a supervisor looks while its sessions land
 
 
-class Landing(NamedTuple):
+class Landing(Record):
     """One move of a branch as it is remembered: enough to finish it after a crash, and to take it back."""
 
     id: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import git_failure
 from handoff.git.plumbing.objects import Entry
 
@@ -19,7 +18,7 @@ _WORDS = ("merge-tree", "--write-tree", "-z", "--messages")
 _MOVED = "Path updated due to directory rename"
 
 
-class Unjoined(NamedTuple):
+class Unjoined(Record):
     """One path git could not join: what the base, the one and the other side have there."""
 
     path: str
@@ -34,7 +33,7 @@ class Unjoined(NamedTuple):
     """What stands in the way of joining it, where there is more to say than that both changed it."""
 
 
-class Joined(NamedTuple):
+class Joined(Record):
     """Three trees in one: the tree, what git could not join in it (there with marks), and what followed a moved folder."""
 
     tree: str

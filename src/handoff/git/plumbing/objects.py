@@ -133,7 +133,7 @@ class Objects(Git):
         """Put one object into the repository (once) and return its name."""
         content = b"%s %d\0%s" % (kind.encode(), len(data), data)
         if self.algorithm == "sha1" and len(content) < _LARGE:
-            name: str = sha1(content, usedforsecurity=False).hexdigest()
+            name = digest(content)
         else:
             import hashlib
 
@@ -353,6 +353,11 @@ def _pattern(size: int) -> re.Pattern[bytes]:
 def _kind(entries: Mapping[bytes, RawEntry], name: bytes) -> bool | None:
     """Whether the name stands for a folder; None if it is not there."""
     return entries[name][0] == _TREE if name in entries else None
+
+
+def digest(data: bytes) -> str:
+    """A sum to name something by, or to tell whether it changed."""
+    return str(sha1(data, usedforsecurity=False).hexdigest())
 
 
 def parents_named(commit: bytes) -> list[str]:

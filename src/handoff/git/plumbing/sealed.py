@@ -6,12 +6,12 @@ session ends, before a person's. What was found is noted beside the snapshots, f
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, write_atomic
+from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import looks_like_git_folder, read_text
 from handoff.git.plumbing.beneath import Beneath
@@ -62,13 +62,13 @@ def keep(folder: str, beside: str) -> None:
     """Remember a new git folder as it is, in a place out of its session's reach."""
     make_folder(beside)
     found = {name: read_text(os.path.join(folder, name)) for name in _OBEYED if os.path.lexists(f"{folder}/{name}")}
-    write_atomic(os.path.join(beside, _KEPT), json.dumps(found), sync=False)
+    write_atomic(os.path.join(beside, _KEPT), dumps(found), sync=False)
 
 
 def kept(beside: str) -> dict[str, str] | None:
     """The files of a git folder as it was made; None of one from before they were kept."""
     try:
-        found = json.loads(read_text(os.path.join(beside, _KEPT)) or "null")
+        found = loads(read_text(os.path.join(beside, _KEPT)) or "null")
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
@@ -101,14 +101,14 @@ def note(beside: str, found: list[tuple[str, str]]) -> None:
     if not found:
         return
     path = os.path.join(beside, PLANTED)
-    lines = [*read_text(path).splitlines(), *(json.dumps(one) for one in found)][-_MOST:]
+    lines = [*read_text(path).splitlines(), *(dumps(one) for one in found)][-_MOST:]
     write_atomic(path, "".join(f"{line}\n" for line in lines))
 
 
 def list_planted(beside: str) -> list[tuple[str, str]]:
     """What was found in a clone and put right: where, and what it said."""
     lines = read_text(os.path.join(beside, PLANTED)).splitlines()
-    return [(str(name), str(text)) for name, text in (json.loads(line) for line in lines)]
+    return [(str(name), str(text)) for name, text in (loads(line) for line in lines)]
 
 
 def _now(files: Beneath, name: str) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict
 from handoff.base.files import locked, make_folder, remove, write_atomic
+from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import algorithm_of, is_sha, read_plain, read_text
 from handoff.git.plumbing.objects import Objects, commit_bytes
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict

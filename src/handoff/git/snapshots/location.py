@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from handoff.base.files import kept_project
 from handoff.base.ids import check_id, slug
+from handoff.base.record import Record
 from handoff.git.plumbing import Source, open_source, read_text
-from handoff.git.snapshots.parts import digest
+from handoff.git.plumbing.objects import digest
 
 MAIN = "main"
 STORE = "snapshots.git"
@@ -17,7 +17,7 @@ CHECKOUTS = "checkouts"  # of tasks whose own checkout is on another machine
 TREE = "tree"
 
 
-class Location(NamedTuple):
+class Location(Record):
     """One checkout, its project's folder under $HANDOFF_HOME, and the name its snapshots go by."""
 
     source: Source

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.files import write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry
@@ -23,7 +23,7 @@ _USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
 _OPEN = stat.S_IRWXU
 
 
-class Modes(NamedTuple):
+class Modes(Record):
     """The usual bits of files, programs and folders, and every path whose bits are others."""
 
     usual: Mapping[str, int]
@@ -45,7 +45,7 @@ class Modes(NamedTuple):
         return cls(usual, {path: int(mode, 8) for mode, path in pairs})
 
 
-class ModeState(NamedTuple):
+class ModeState(Record):
     """What the next look at a checkout begins from, and the commit that holds its bits."""
 
     commit: str = ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import remove, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_plain, read_text
 from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
-from handoff.git.plumbing.objects import FILE, TREE, Entry, parents_named
+from handoff.git.plumbing.objects import FILE, TREE, Entry, digest, parents_named
 from handoff.git.plumbing.refs import refs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _REFLOG_COMMITS = 1000
 
 
-class LastSnapshot(NamedTuple):
+class LastSnapshot(Record):
     """What the last snapshot of a workspace was made of, so that unchanged parts are used again."""
 
     tree: str = ""
@@ -46,7 +46,7 @@ class LastSnapshot(NamedTuple):
         write_atomic(os.path.join(folder, "state"), text.encode("utf-8", "surrogateescape"))
 
 
-class SnapshotSide(NamedTuple):
+class SnapshotSide(Record):
     """A commit that holds one side of a snapshot, and the sum of what it was made from."""
 
     commit: str
@@ -194,10 +194,3 @@ class Parts:
         with suppress(UserError):  # it is gone: everything is asked for again
             return set(parents_named(self.store.read(self.before.refs))) if self.before.refs else set()
         return set()
-
-
-def digest(data: bytes) -> str:
-    """A short sum to tell whether something changed."""
-    import hashlib
-
-    return hashlib.sha1(data, usedforsecurity=False).hexdigest()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Refused
+from handoff.base.light_json import dumps, loads
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
 from handoff.git.plumbing.objects import Entry, differences
 from handoff.git.plumbing.refs import head, refs
@@ -26,7 +26,7 @@ HEAD = "HEAD"
 _SHOWN = 10
 
 
-class RestorePlan(NamedTuple):
+class RestorePlan(Record):
     """Everything one restore or undo does: files with their rights, index, refs, settings, and what a person is told."""
 
     files: tuple[TreeChange, ...] = ()
@@ -60,7 +60,7 @@ class RestorePlan(NamedTuple):
         return (*moved, *put, *self.notes, *(("index",) if self.staged else ()))
 
 
-class DoneOperation(NamedTuple):
+class DoneOperation(Record):
     """An operation as the snapshot before it tells: the tree and index it left, and every other change it made."""
 
     tree: str
@@ -106,13 +106,13 @@ def write_down(store: SnapshotRepo, plan: RestorePlan, before: str, closed: Mapp
     }
     tree = store.graft(store.load(before, entries), entries) if entries else before
     parents = [sha for sha in dict.fromkeys((source, plan.staged)) if sha]
-    return store.write_commit(tree, parents, f"then\n\n{json.dumps(facts)}\n", moment=0)
+    return store.write_commit(tree, parents, f"then\n\n{dumps(facts)}\n", moment=0)
 
 
 def read_done(store: SnapshotRepo, commit: str) -> DoneOperation:
     """What `write_down` kept."""
     data = store.read(commit)
-    facts = json.loads(data.partition(b"\n\n")[2].partition(b"\n\n")[2])
+    facts = loads(data.partition(b"\n\n")[2].partition(b"\n\n")[2].decode())
     return DoneOperation(
         tree=data[5 : data.index(b"\n")].decode(),
         staged=facts["staged"],

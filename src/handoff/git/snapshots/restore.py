@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import remove, write_atomic
 from handoff.base.process import start_of
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.git_folder import logs, stashes
@@ -30,7 +30,7 @@ _NOBODY = "0" * 40
 _SIDES = {b"index": "staged", b"refs": "refs", b"modes": "modes", b"then": "then"}
 
 
-class TreeChange(NamedTuple):
+class TreeChange(Record):
     """One path that differs between two trees: what restoring would do to it."""
 
     kind: str  # add, change, delete; mode where only the permission bits differ
@@ -39,7 +39,7 @@ class TreeChange(NamedTuple):
     sha: str
 
 
-class GitStep(NamedTuple):
+class GitStep(Record):
     """One ref or one file of git's own: what it is before and after; empty for nothing."""
 
     name: str
@@ -54,7 +54,7 @@ def tree_of(store: SnapshotRepo, commit: str) -> str:
     return store.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
 
-class Sides(NamedTuple):
+class Sides(Record):
     """The commits that hold a snapshot's index, refs, permission bits and what was done next; nothing where it has none."""
 
     staged: str = ""

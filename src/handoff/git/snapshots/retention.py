@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import locked
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ HOUR, DAY = 3600.0, 86400.0
 _GRACE = "1.hour.ago"
 
 
-class RetentionRules(NamedTuple):
+class RetentionRules(Record):
     """What is kept: all of the last day, then one an hour for a week, then one a day until `days`; always the newest few."""
 
     days: float = 30.0

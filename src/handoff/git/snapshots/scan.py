@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import FULL, remove
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.beneath import Beneath, is_reserved
 from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, Entry
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 LIMIT = 64  # so many changes, each at most as large as this, are taken in this process
 _LARGEST = 8 * 1024 * 1024
 _READS, _AT_ONCE = 3, 256
+_CHUNK = 1 << 20
 _SHOWN = 80
 _UNOPENED = re.compile(r"could not open directory '(.*)': ")
 DEEPEST = 200
@@ -388,7 +388,9 @@ def _is_index(path: str) -> bool:
 
 def _copy(old: str, new: str) -> None:
     """Copy an index with its time: git tells by it which entries it must not trust."""
-    shutil.copyfile(old, new)
+    with open(old, "rb") as source, open(new, "wb") as target:  # `shutil` loads what no snapshot needs
+        while data := source.read(_CHUNK):
+            target.write(data)
     facts = os.stat(old)
     os.utime(new, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
@@ -406,7 +408,7 @@ _SIZES = ("cat-file", "--buffer", "--batch-check=%(objectsize)")
 _FILTERS = ("check-attr", "--stdin", "-z", "filter", "ident", "working-tree-encoding")
 
 
-class Seed(NamedTuple):
+class Seed(Record):
     """The names of an index whose files it hides from us, or of which the disk has other bytes than its blob."""
 
     hidden: list[str]

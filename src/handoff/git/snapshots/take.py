@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.objects import tree_named
 from handoff.git.plumbing.refs import head, packed_value
@@ -31,7 +31,7 @@ _TOLD = ("workspace", "session", "operation", "head", "branch", "top", "undone")
 _MICRO = 1_000_000
 
 
-class Snapshot(NamedTuple):
+class Snapshot(Record):
     """One snapshot as its commit tells it. Its parents hold the index, refs and settings, and permission bits."""
 
     sha: str
@@ -68,7 +68,7 @@ class Snapshot(NamedTuple):
         }
 
 
-class SnapshotRequest(NamedTuple):
+class SnapshotRequest(Record):
     """Why a snapshot is taken, and how much of the tree must be looked at."""
 
     reason: str

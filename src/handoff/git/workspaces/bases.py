@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder, write_atomic
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import git_failure, is_sha, read_text
 from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.untrusted import distrusting
@@ -34,7 +34,7 @@ _MOST_BELOW = 5
 _YOUNG_SECONDS = 3600.0  # somebody may be about to borrow it
 
 
-class LentHistory(NamedTuple):
+class LentHistory(Record):
     """The folder with the history of one commit; `cut` names the commits whose parents are not in it."""
 
     folder: str

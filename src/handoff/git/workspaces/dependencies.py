@@ -7,10 +7,10 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict
 from handoff.base.files import locked, remove_tree
+from handoff.base.record import TYPE_CHECKING
 from handoff.git.control import Trust
 from handoff.git.obeyed import INCLUDE
 from handoff.git.plumbing.beneath import Beneath

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.base.errors import HandoffError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import Source, is_sha, open_source, sealed
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import POINTER
@@ -20,7 +20,7 @@ _REMOTE = "refs/remotes/"
 _MODULES, _REPOSITORY = ".git/modules/", "/.git"
 
 
-class InnerWork(NamedTuple):
+class InnerWork(Record):
     """Work in a repository inside a workspace that would be gone with it."""
 
     path: str

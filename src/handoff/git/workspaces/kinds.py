@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import TYPE_CHECKING
 
 from handoff.base.files import make_folder, remove_tree, write_atomic
 from handoff.base.process import find
+from handoff.base.record import TYPE_CHECKING
 from handoff.git.plumbing import QUIET, Git
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import Objects, fetch

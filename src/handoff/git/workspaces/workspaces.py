@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import FileMemory, locked, make_folder, write_atomic
 from handoff.base.ids import check_id
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing.refs import head
 from handoff.git.plumbing.untrusted import RECORD
 from handoff.git.snapshots.location import STORE, TREE
@@ -29,7 +30,7 @@ FIRST_PORT, PORTS, LAST_PORT = 20000, 10, 60000
 _remembered = FileMemory()
 
 
-class Workspace(NamedTuple):
+class Workspace(Record):
     """One workspace as its record says. `base` is the commit it began from; landing takes what changed since."""
 
     name: str
@@ -70,7 +71,7 @@ class Workspace(NamedTuple):
         }
 
 
-class WorkspaceRequest(NamedTuple):
+class WorkspaceRequest(Record):
     """What a workspace shall be."""
 
     name: str
@@ -217,7 +218,7 @@ def resolve(place: Location, store: SnapshotRepo, base: str) -> tuple[str, str]:
     return answer.text.strip(), branch or "detached HEAD"
 
 
-class Freshness(NamedTuple):
+class Freshness(Record):
     """How old a workspace's base is: commits its branch has gained here, and at the upstream as last fetched."""
 
     behind: int

@@ -60,10 +60,6 @@ class StoredSession(Record):
     offset: int = 0
     """Where it begins in a file of several."""
 
-    @property
-    def vendor(self) -> str:
-        return self.client
-
 
 def store_root(client: str, environment: Mapping[str, str]) -> str:
     """The folder in which a client keeps what it writes."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board.tasks import flows
 from handoff.engine.app.home import home_config
@@ -40,7 +41,7 @@ _RUN_BY_HOME = ("notify", "agents", "agent_command", "terminal_command", "clipbo
 _NO_COMMANDS = ("files", "tests", "links", "keep", "folder", "environment")
 
 
-class LandingOutcome(NamedTuple):
+class LandingOutcome(Record):
     """What a landing did or would do."""
 
     target: str
@@ -80,7 +81,7 @@ class Unseen(Refused):
         return f"{', '.join(others)}{' and ' if others else ''}{last} {'obey' if others else 'obeys'}"
 
 
-class Collisions(NamedTuple):
+class Collisions(Record):
     """Files two live sessions changed: those git cannot join, and those it can."""
 
     members: tuple[Member, ...]
@@ -382,7 +383,7 @@ _LEAST_RUNS, _RUNS_A_STEP = 12, 6
 _MOST_SECONDS = 1800.0
 
 
-class Culprit(NamedTuple):
+class Culprit(Record):
     """A member with which the checks turn red: alone, or only together with another."""
 
     member: str
@@ -394,7 +395,7 @@ class Culprit(NamedTuple):
         return f"{self.member} together with {self.together}" if self.together else self.member
 
 
-class Blame(NamedTuple):
+class Blame(Record):
     """What the search found: the culprits, the members that are green together without them, and where it gave up."""
 
     culprits: tuple[Culprit, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import bullets, end_sentence, fenced, number_of, one_line
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.place.landing.resolvers import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import first_line
+from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import texts
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.app.home import find_project

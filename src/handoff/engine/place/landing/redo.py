@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import Refused
 from handoff.base.files import make_folder, read_text, remove, write_atomic
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of
+from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.tasks import races
 from handoff.engine.place.landing.conflict import FOLDER, put

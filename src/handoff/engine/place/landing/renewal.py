@@ -7,12 +7,11 @@ in between finds it, and the work is neither lost nor laid on twice.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.errors import HandoffError
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of
-from handoff.base.record import Record
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.engine.place import brought_home, pulse, workspaces
 from handoff.engine.place.landing.members import member_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents.sandbox.home import of_program
 from handoff.agents.sandbox.sandbox import NOTHING
@@ -12,6 +11,7 @@ from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, read_bytes, remove_tree
 from handoff.base.markdown import quoted
 from handoff.base.process import find
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.commands import NOT_STARTED, Verdict, check_environment
 from handoff.engine.place.landing.members import target_of
 from handoff.engine.place.proof.evidence import check_bounded
@@ -117,7 +117,7 @@ _PLACES = (".venv", "venv", "node_modules")
 _BINS = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 
-class _Desk(NamedTuple):
+class _Desk(Record):
     """An exact tree in a folder of its own, and what puts a command inside the sandbox around it."""
 
     app: App

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from handoff.agents import folder as folders
 from handoff.base.errors import Refused, UserError
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
 from handoff.board.tasks import outcomes, tasks
 from handoff.engine.features import lifecycle
@@ -35,7 +35,7 @@ _SHORTEST_ID = 4
 _ID_LETTERS = 10
 
 
-class Operation(NamedTuple):
+class Operation(Record):
     """One thing handoff did here that can be taken back."""
 
     kind: str
@@ -49,7 +49,7 @@ class Operation(NamedTuple):
         return self.id if self.id.startswith("undo-") else self.id[:_ID_LETTERS]
 
 
-class TakenBack(NamedTuple):
+class TakenBack(Record):
     """What an undo did or would do: in words, and for a restore with every path."""
 
     operation: Operation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import psutil
 import pytest
@@ -74,16 +73,6 @@ def test_a_supervisor_needs_an_agent_it_knows(cli):
     ):
         answer = cli("work", *words, code=1)
         assert (why in answer.err, answer.out) == (True, ""), "it does not say that it works, and then that it cannot"
-
-
-def test_it_says_what_it_is_going_to_do_before_the_engine_is_loaded(cli, tmp_path):
-    (tmp_path / "dbos").mkdir()
-    (tmp_path / "dbos" / "__init__.py").write_text("import nowhere_to_be_found\n")
-    cli.environment["PYTHONPATH"] = str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", "")
-    answer = cli("work", "--agent", "scripted", code=1)
-    assert answer.out.startswith("Working for project repo with scripted.")
-    assert "This needs the package 'nowhere_to_be_found'." in answer.err
-    assert f"Run: {sys.executable} -m pip install handoff-relay" in answer.err
 
 
 def test_a_service_is_written_for_a_workers_that_could_work_and_removed_again(cli):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from handoff.base.errors import HandoffError
 from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.events.journal import CONFLICT_GONE, CONFLICT_SEEN, DOUBT_GONE, DOUBT_SEEN
 from handoff.board.tasks import races, tasks
@@ -35,7 +36,7 @@ _ROUNDS = 2
 _MOST = 200
 
 
-class LiveConflict(NamedTuple):
+class LiveConflict(Record):
     """A file that a running task and another, or the branch (0), have changed so that git cannot join it, or may join it wrongly."""
 
     first: int
@@ -45,7 +46,7 @@ class LiveConflict(NamedTuple):
     """What to look at in a clean join; empty where git cannot join."""
 
 
-class _AtWork(NamedTuple):
+class _AtWork(Record):
     """A running task with what its clone holds now."""
 
     task: Task

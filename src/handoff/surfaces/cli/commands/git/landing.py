@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from handoff.base.errors import UsageError
 from handoff.base.ids import on_one_line
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.place import landing as engine
 from handoff.engine.work.acts import landing as acts
 from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option, pick, project_option

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
 from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from handoff.agents.sandbox.sandbox import ADVICE, NOTHING, WORDS
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
 from handoff.base.process import pass_through
+from handoff.base.record import TYPE_CHECKING
 from handoff.engine.place import workspaces as engine
 from handoff.engine.place.proof import sandboxes
 from handoff.git.workspaces.workspaces import CLONE, KINDS, WorkspaceRequest

@@ -6,7 +6,7 @@ import signal
 import threading
 
 from handoff.base.clock import stamp
-from handoff.base.errors import UsageError, UserError, need
+from handoff.base.errors import UsageError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import LANDING
 from handoff.engine.app import App
@@ -80,7 +80,6 @@ def check_words(ctx: Context, arguments: argparse.Namespace) -> None:
         raise UserError("Say which agent works.", f"For example: {ctx.settings.program} work --agent claude")
     if arguments.project and arguments.all_projects:
         raise UsageError("Say --project or --all-projects, not both.", f"See: {ctx.settings.program} work --help")
-    need("dbos", "The supervisor")
 
 
 def worker_settings_of(
@@ -129,7 +128,7 @@ def _ask_once(ctx: Context, project: str) -> None:
 
 
 def _announce(ctx: Context, arguments: argparse.Namespace, project: str) -> None:
-    """At once, because the engine takes seconds to load: what is going to happen, and how it ends; nothing where it cannot begin."""
+    """At once, because what follows takes a moment to load: what is going to happen, and how it ends; nothing where it cannot begin."""
     from handoff.engine.work import workers
 
     workers.name_workers(ctx.app, arguments.agent, project=project, until=arguments.until)

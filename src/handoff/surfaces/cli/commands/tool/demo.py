@@ -12,7 +12,7 @@ import sys
 from handoff.agents.adapters import scripted
 from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.base import files
-from handoff.base.errors import UserError, need
+from handoff.base.errors import UserError
 from handoff.base.markdown import quoted, shell_line
 from handoff.base.process import Completed, own_argv, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
@@ -95,7 +95,6 @@ def write_files(folder: str, contents: Mapping[str, str]) -> None:
 def _demo(ctx: Context, arguments: Namespace) -> int:
     import tempfile
 
-    need("dbos", "The demo")
     play = _play_board if arguments.board else _play
     if arguments.board and not can_show(ctx):
         raise UserError("The board needs a terminal.", f"In lines: {ctx.settings.program} demo")
