@@ -91,8 +91,9 @@ def lines_to_archive(database: Database, *, before: float, project: str = "") ->
 
 def archive_lines(database: Database, *, folder: str, before: float, project: str = "") -> int:
     """Put lines older than `before` into the files of `folder`, in small steps beside everybody's work; how many."""
-    while tally.step(database) == tally.STEP:
-        continue  # what is counted stays counted; the last step is never full, or work beside it would hold us for ever
+    newest = journal.mark(database)
+    while tally.mark(database) < newest and tally.step(database):
+        continue  # as far as the journal goes now: work beside us may write faster than we count
     asked = {"before": before, "project": project, "mark": tally.mark(database), "limit": STEP}
     make_folder(folder, mode=0o700)
     done = after = 0

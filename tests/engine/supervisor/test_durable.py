@@ -167,6 +167,8 @@ def test_what_another_has_taken_over_goes_no_further_than_its_present_step_here(
     spot.go_on.set()
     assert spot.left.wait(60)
     assert spot.seen == ["first"]
+    drained(engine)
+    assert spot.seen == ["first", "first", "second"], "the other does it from where it was recorded"
 
 
 @on_server

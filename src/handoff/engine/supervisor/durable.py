@@ -288,7 +288,8 @@ class DurableTables:
                 "prepare_threshold": None,
             },
         )
-        sa.event.listen(self.plain, "do_connect", _connect_patiently)
+        self._closed = False
+        sa.event.listen(self.plain, "do_connect", self._connect_patiently)
         sa.event.listen(self.plain, "checkout", _refuse_ended)
         self._ours = sa.create_engine(
             "postgresql+psycopg://", poolclass=pool.NullPool, creator=self._present, use_native_hstore=False
@@ -313,7 +314,23 @@ class DurableTables:
     def _present(self) -> Any:
         return self._joined
 
+    def _connect_patiently(self, dialect: Any, record: Any, words: Any, options: Any) -> Any:
+        """A run waits for a server that is away, whatever the reason: the engine itself gives up when the socket is missing.
+
+        The supervisor's own thread is told at once, because it tells people. Who still waits when all is closed gets no connection.
+        """
+        del record
+        while not self._closed:
+            try:
+                return dialect.connect(*words, **options)
+            except dialect.loaded_dbapi.OperationalError:
+                if threading.current_thread() is threading.main_thread():
+                    raise
+                SystemClock().sleep(_AWAY_PAUSE)
+        raise sa.exc.InvalidRequestError("The engine is closed.")
+
     def close(self) -> None:
+        self._closed = True
         self.plain.dispose()
 
 
@@ -323,21 +340,6 @@ def _refuse_ended(raw: Any, *_: Any) -> None:
     look.register(raw.fileno(), select.POLLIN)
     if look.poll(0):
         raise sa.exc.DisconnectionError
-
-
-def _connect_patiently(dialect: Any, record: Any, words: Any, options: Any) -> Any:
-    """A run waits for a server that is away, whatever the reason: the engine itself gives up when the socket is missing.
-
-    The supervisor's own thread is told at once, because it tells people.
-    """
-    del record
-    while True:
-        try:
-            return dialect.connect(*words, **options)
-        except dialect.loaded_dbapi.OperationalError:
-            if threading.current_thread() is threading.main_thread():
-                raise
-            SystemClock().sleep(_AWAY_PAUSE)
 
 
 class _Joined:
