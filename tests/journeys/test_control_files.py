@@ -87,6 +87,28 @@ def test_a_session_that_empties_gitignore_waits_for_a_person_who_sees_exactly_th
     assert (repo.read(".gitignore"), repo.read("b.txt")) == ("", "b\n")
 
 
+def test_what_was_copied_into_a_clone_is_nobodys_work_however_its_session_changes_the_rules(desk):
+    cli, repo = desk.cli, desk.repo
+    repo.write(".worktreeinclude", ".env\n")
+    repo.git("add", ".worktreeinclude")
+    repo.git("commit", "-q", "-m", "what clones are given")
+    everything = "git add -A && git commit -q -m all"
+    assert (
+        desk.run("greedy", "cat .env", "echo more >>.env", ": > .gitignore", "echo b > b.txt", everything) == "gated"
+    ), desk.said
+    assert "KEY=secret" in desk.said
+    assert repo.git("ls-tree", "-r", "--name-only", "handoff/greedy-1").split() == [
+        ".gitignore", ".worktreeinclude", "README.md", "a.txt", "b.txt",
+    ]  # fmt: skip
+    cli("answer", "greedy", "no", "leave it")
+    cli("retry", "greedy")
+    assert desk.again("greedy", "cat .env", "echo c > c.txt") == "gated", desk.said
+    assert "KEY=secret" in desk.said, "the next session has it too"
+    cli("answer", "greedy", "yes")
+    assert ".env" not in repo.git("log", "--all", "--format=", "--name-only").split()
+    assert repo.read(".env") == "KEY=secret\n"
+
+
 def test_only_what_git_tracks_reaches_a_clone_if_the_person_says_so(desk):
     desk.repo.write("a.txt", "edited, not committed\n")
     desk.cli("dump", "--task", "next", "--next", "Do next.")

@@ -6,9 +6,7 @@ import os
 
 import pytest
 
-from handoff.git.commits.phases import FlowCheckout
 from handoff.git.plumbing.beneath import is_reserved
-from relay import app
 from sandbox import Repo
 from snapshot_archive import tree_facts
 
@@ -53,10 +51,6 @@ def test_they_are_kept_when_a_workspace_goes_and_never_land(cli, repo, others):
     cli("undo", removed["snapshot"][:10])
     assert tree_facts(clone.path) == before
     assert clone.read(NAMES[1]) == "changed\n"
-    flow = FlowCheckout(clone.path, "refs/heads/handoff/alpha", app().git_environment)
-    held = clone.git("ls-tree", "-r", "-z", "--name-only", flow.whole_tree("HEAD")).split("\0")
-    assert f"src/f{others - 1}.txt" in held
-    assert not [name for name in held if is_reserved(name)]
 
 
 def test_a_person_s_own_tree_with_such_names_is_cloned_without_them(cli, repo):

@@ -11,7 +11,6 @@ from handoff.base.light_json import loads
 from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import without_secrets
-from handoff.base.settings import PROJECT_FOLDER
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import batches, outcomes, races, states, tasks
@@ -20,8 +19,9 @@ from handoff.checks.suite import is_test
 from handoff.engine.place import arrival, task_clones, workspaces
 from handoff.engine.place.arrival import JudgedWork
 from handoff.engine.place.landing import conflict, redo
-from handoff.engine.place.landing.members import member_of, take_back, target_of
-from handoff.engine.place.proof.evidence import Evidence, is_as_stamped, run_task_check, stamps_of
+from handoff.engine.place.landing.members import is_stray, member_of, take_back, target_of
+from handoff.engine.place.landing.members import outside as outside_of
+from handoff.engine.place.proof.evidence import Evidence, run_task_check, stamps_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep as take_snapshot
 from handoff.git.landing.merge import without_drafts
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
     from handoff.git.workspaces.workspaces import Workspace
 
-_DOCUMENTS = PROJECT_FOLDER + "/"
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
 _SHOWN, _NAMED = 20, 5
@@ -64,9 +63,9 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
     if before is not None and before.session != session:
         laid = conflict.of_workspace(before)
         clone = before._replace(owns=conflict.patterns(laid) if laid else task.patterns)
-        if outside := _outside(_taken(app, snapshot_store, clone)):
+        if outside := outside_of(_taken(app, snapshot_store, clone)):
             _take_back(app, snapshot_store, task, clone, list(outside))
-            outside = _outside(_taken(app, snapshot_store, clone))
+            outside = outside_of(_taken(app, snapshot_store, clone))
         strays = stamps_of(before.tree, outside)
     try:
         return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
@@ -116,7 +115,7 @@ def judge(app: App, task: Task, workspace: Workspace, *, summary: str = "") -> J
             if now.commit != member.commit:
                 changed = now
                 continue
-        tree = _tree(snapshot_store, member.commit)
+        tree = tree_of(snapshot_store.store, member.commit)
         words = _message(races.part_of(app.database, task) or task, task, member, summary, verdict)
         member = member._replace(
             commit=snapshot_store.store.write_commit(tree, [member.base], words, moment=0), message=words
@@ -146,7 +145,7 @@ def _without_products(
     now = _taken(app, snapshot_store, workspace)
     came = differences(snapshot_store.store, before.commit, now.commit)
     inside = [one.path for one in came] if all(one.letter == "A" for one in came) else []
-    made = stamps_of(workspace.tree, [*_outside(now), *inside])
+    made = stamps_of(workspace.tree, [*outside_of(now), *inside])
     if all(workspace.strays.get(path) == stamp for path, stamp in made.items()):
         return workspace, now
     if fresh := [path for path in made if path not in workspace.strays]:
@@ -161,22 +160,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(on_one_line, names[:_NAMED])) + more
 
 
-def _outside(member: Member) -> dict[str, str]:
-    """What was changed and is not taken, path by path; the feature's documents are every session's to write, and nobody's to land."""
-    return {
-        line.rpartition(" (")[0]: line.removesuffix(" (not owned)")
-        for line in member.left_out
-        if not line.startswith(_DOCUMENTS)
-    }
-
-
 def _own_sins(workspace: Workspace, member: Member) -> tuple[str, ...]:
     """What this session changed of it: not what it found so."""
-    return tuple(
-        line
-        for path, line in _outside(member).items()
-        if path not in workspace.strays or not is_as_stamped(workspace.tree, path, workspace.strays[path])
-    )
+    return tuple(line for path, line in outside_of(member).items() if not is_stray(workspace, path))
 
 
 class CloneChanges(Record):
@@ -189,7 +175,7 @@ class CloneChanges(Record):
 def changes(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> CloneChanges:
     """What the sessions of a task have left in its clone so far."""
     member = _taken(app, snapshot_store, workspace)
-    return CloneChanges((*sorted(member.paths), *_outside(member).values()), _own_sins(workspace, member))
+    return CloneChanges((*sorted(member.paths), *outside_of(member).values()), _own_sins(workspace, member))
 
 
 def made(app: App, task: Task, workspace: Workspace) -> list[str]:
@@ -199,10 +185,6 @@ def made(app: App, task: Task, workspace: Workspace) -> list[str]:
 
 def _taken(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> Member:
     return member_of(app, snapshot_store=snapshot_store, workspace=workspace)
-
-
-def _tree(snapshot_store: SnapshotStore, commit: str) -> str:
-    return tree_of(snapshot_store.store, commit)
 
 
 # --- keeping and landing ------------------------------------------------------------------------------------
@@ -227,10 +209,6 @@ def keep(app: App, task: Task, workspace: Workspace, judged: JudgedWork) -> dict
     return found
 
 
-def _short(workspace: Workspace) -> str:
-    return workspace.branch.removeprefix("refs/heads/")
-
-
 def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, member: Member) -> str:
     """Let the person's git know the work, under the name that comes back; a branch never holds what they had not committed."""
     target, store = target_of(app, snapshot_store), snapshot_store.store
@@ -250,7 +228,7 @@ def _put_branch(app: App, snapshot_store: SnapshotStore, workspace: Workspace, m
                 moved = target.git("update-ref", "-d", name, old).code == 0
         if not moved:
             raise Conflict(f"{name.removeprefix('refs/heads/')} could not be moved.", "Look at it, then report again.")
-    return _short(workspace) if free else KEPT + workspace.name
+    return workspace.branch.removeprefix("refs/heads/") if free else KEPT + workspace.name
 
 
 def _shown(snapshot_store: SnapshotStore, member: Member) -> tuple[str, bool]:

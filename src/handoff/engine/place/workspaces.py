@@ -132,7 +132,7 @@ def add_workspace(
         if order.kind != SHARED:
             own, session = snapshot_store_of(app, workspace=workspace), order.session or order.name
             keep(app, own, "start", session=session, operation="start", checked_out="" if copied else tree)
-        workspace = workspace._replace(state=READY)
+        workspace = workspace._replace(state=READY, included=copied)
         write_workspace(workspace)
     except BaseException:  # also a person's Ctrl-C: nobody has worked there yet
         _discard(app, snapshot_store, workspace)

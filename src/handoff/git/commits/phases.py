@@ -7,8 +7,7 @@ import os
 from handoff.base.errors import UserError
 from handoff.base.files import remove, write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import Git, git_failure, read_text, untrusted
-from handoff.git.plumbing.beneath import is_reserved
+from handoff.git.plumbing import Git, read_text, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,27 +31,6 @@ class FlowCheckout(Git):
         """Put back what a session could have planted for our git to run."""
         untrusted.seal(self.tree, config, self.environment)
 
-    @property
-    def tip(self) -> str:
-        """Where the branch is."""
-        return self.git("rev-parse", "-q", "--verify", self.branch).text.strip()
-
-    def whole_tree(self, head: str) -> str:
-        """The tree id of everything that lies in the workspace now, ignored files aside; the index stays as it is."""
-        return self._changed_tree(head, lambda index: self._add_all(head, index))
-
-    def _add_all(self, head: str, index: str) -> None:
-        """Names that git keeps for itself are left out, as at every landing; anything else that cannot be added is an error."""
-        done = self.git("add", "-A", "--ignore-errors", "--", ".", index=index)
-        faults = [line for line in done.error_text.splitlines() if line.startswith(("error:", "fatal:"))]
-        invalid = {line.partition("'")[2].rpartition("'")[0] for line in faults if "invalid path" in line}
-        if done.code and not (faults and all(line.partition("'")[2].rpartition("'")[0] in invalid for line in faults)):
-            raise git_failure("git add failed", done, f"In {self.tree}.")
-        listed = [name for name in self.ask("ls-files", "-z", index=index).split("\0") if is_reserved(name)]
-        new = [name for name in listed if self.read(head, name) is None]
-        if new:
-            self.ask("update-index", "--force-remove", "-z", "--stdin", stdin=os.fsencode("\0".join(new)), index=index)
-
     def tree_with(self, tree: str, files: Mapping[str, str | None]) -> str:
         """The same tree with some files written anew or taken out."""
         lines = []
@@ -66,6 +44,10 @@ class FlowCheckout(Git):
         return self._changed_tree(
             tree, lambda index: self.ask("update-index", "-z", "--index-info", stdin=data, index=index)
         )
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.ask("rev-parse", f"{commit}^{{tree}}").strip()
 
     def _changed_tree(self, tree: str, change: Callable[[str], object]) -> str:
         """A tree after a change to an index that holds it; the session's own index is not touched."""

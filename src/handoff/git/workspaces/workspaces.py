@@ -51,6 +51,8 @@ class Workspace(Record):
     """The branch its work is for; empty: whichever is checked out when it lands."""
     strays: Mapping[str, str] = {}
     """What lay changed outside the ownership when its session began, each with a stamp: earlier ones left it."""
+    included: tuple[str, ...] = ()
+    """The person's own ignored files that were copied into it: no session's work, whatever it makes of the rules of what is ignored."""
     lent: Mapping[str, str] = {}
     """Folders of dependencies that are links to the person's, each with where it really is."""
 
@@ -119,7 +121,8 @@ def _parse_record(path: str) -> Workspace | None:
         with open(path, encoding="utf-8") as file:
             values = json.load(file)
         known = {name: value for name, value in values.items() if name in Workspace._fields}
-        return Workspace(**known)._replace(owns=tuple(values.get("owns", ())), sparse=tuple(values.get("sparse", ())))
+        lists = {name: tuple(values.get(name, ())) for name in ("owns", "sparse", "included")}
+        return Workspace(**{**known, **lists})
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 

@@ -345,6 +345,41 @@ def test_what_a_session_left_beside_its_work_is_kept(ground, app):
         assert file.read() == "mind the sign\n"
 
 
+def test_a_phase_leaves_nothing_that_a_task_could_not_leave(ground, app):
+    patient(ground, 6)
+    ground.repo.write(".gitignore", "__pycache__/\n.env\n")
+    ground.repo.write(".worktreeinclude", ".env\n")
+    ground.repo.commit("what nobody shall see")
+    ground.repo.write(".env", "KEY=secret\n")
+    ground.first_cycle()
+    good = {"append": "calc.py", "text": "\n\n" + ADD}
+    inside = "git init -q sub && cd sub && echo a >a && git add a && git -c user.name=x -c user.email=x@y commit -qm x"
+    refused = {
+        "a link that leads out of the tree": "ln -s ../../../.env link",
+        "(inside a repository of its own)": inside,
+        "inside a repository of its own": f"{inside} && mv .git any",
+        "a name that git keeps for itself": "mkdir .Git && echo x >.Git/config",
+    }
+    for number, act in enumerate(refused.values(), 1):
+        ground.act("1-green", good, {"run": act}, attempt=number)
+    ground.act(
+        "1-green", good, {"run": "cat .env && echo __pycache__/ >.gitignore && git add -A"}, attempt=len(refused) + 1
+    )
+    flow = ground.start(app)
+    for _ in ("plan", "red"):
+        ground.step(app, flow)
+    for why in refused:
+        step = ground.step(app, flow)
+        assert (codes(step), why in step.concluded.outcome.reason) == ({"outside"}, True), step.concluded.outcome.reason
+        assert ground.commits()[1:] == ["test: adds two numbers"]
+    step = ground.step(app, flow)
+    assert step.concluded.outcome.kind == "ok", step.concluded.outcome.reason
+    assert ground.repo.git("show", "handoff/calc:.gitignore") == "__pycache__/\n", (
+        "a control file: a person is asked when it lands"
+    )
+    assert ".env" not in ground.repo.git("log", "-p", "--all", "--format=", "--name-only").split()
+
+
 @pytest.mark.slow
 def test_a_phase_whose_attempts_are_used_up_asks_or_goes_back_to_where_its_cycle_began(ground, app):
     text = library.load(ground.repo.path, "tdd").text.replace("back_off_seconds = [0, 5, 30]", "retries = 1", 2)

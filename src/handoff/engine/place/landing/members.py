@@ -7,22 +7,24 @@ import os
 from handoff.base.errors import Conflict, UserError
 from handoff.base.markdown import first_line
 from handoff.base.record import TYPE_CHECKING
+from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.events import texts
 from handoff.board.tasks import flows, outcomes, states, tasks
 from handoff.engine.app.home import find_project
 from handoff.engine.place.brought_home import FEATURES
 from handoff.engine.place.proof.evidence import is_as_stamped
 from handoff.engine.place.workspaces import snapshot_store_of
-from handoff.engine.safety.snapshots import SnapshotStore, keep, listing
+from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.git.landing import members as parts
 from handoff.git.landing.target import Target
 from handoff.git.ownership.ownership import Ownership
+from handoff.git.plumbing import git_failure
 from handoff.git.plumbing import refs as sources
 from handoff.git.snapshots.restore import changes, put_files, tree_of
 from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, read_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
@@ -33,6 +35,7 @@ FLOW_MARK = "flow:"
 _TASK = "Handoff-Task"
 _OURS = "handoff/"
 """How the names of branches begin that hold sessions' work."""
+_DOCUMENT, _INCLUDED = "a document", "came from .worktreeinclude"
 _CONVERSIONS = ("text", "eol", "filter", "ident", "working-tree-encoding")
 
 
@@ -57,10 +60,41 @@ def member_of(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace) 
     before, found = app.known.get(name, ((), None))
     # Nothing points at its commit: a tidy-up may take it away after an hour.
     if before != facts or found is None or not snapshot_store.store.has_loose(found.commit):
-        found = _from_snapshot(app, snapshot_store, own, workspace, now, without=FEATURES + "/")
+        found = _from_snapshot(app, snapshot_store, own, workspace, now, without=_is_document)
         app.known[name] = (facts, found)
     member: parts.Member = found
     return member
+
+
+def left_by_phase(
+    app: App, *, repository: str, workspace: Workspace, head: str, session: str, without: Callable[[str], bool]
+) -> parts.Member:
+    """The same of a flow's workspace, upon its last good commit; its git has the objects, and its snapshot all that lay there."""
+    own = snapshot_store_of(app, workspace=workspace)
+    now = keep(app, own, "the end of a phase", session=session)
+    store, objects = own.store, own.source.objects
+    if not store.readable([head]):
+        store.own([head], [workspace.base], borrow=objects)
+    snapshot_store = open_snapshot_store(app, folder=repository)
+    found = _from_snapshot(app, snapshot_store, own, workspace, now, "A phase\n", without=without, head=head)
+    answer = store.give(objects, [found.commit], [head])
+    if answer.code:
+        raise git_failure("The work of a phase could not be taken", answer, f"Look at {workspace.tree}.")
+    return found
+
+
+def outside(member: parts.Member) -> dict[str, str]:
+    """What was changed and is not taken, path by path, and why.
+
+    A feature's documents are every session's to write and nobody's to land, and what the person had copied there is nobody's work.
+    """
+    mine = (f" ({_DOCUMENT})", f" ({_INCLUDED})")
+    lines = [line for line in member.left_out if not line.startswith(PROJECT_FOLDER + "/") and not line.endswith(mine)]
+    return {line.rpartition(" (")[0]: line.removesuffix(" (not owned)") for line in lines}
+
+
+def _is_document(path: str) -> bool:
+    return path.startswith(FEATURES + "/")
 
 
 def _task_of(app: App, name: str) -> Task | None:
@@ -177,36 +211,32 @@ def _from_snapshot(
     now: Snapshot,
     message: str = "",
     *,
-    without: str = "",
+    without: Callable[[str], bool] = lambda _: False,
+    head: str = "",
 ) -> parts.Member:
-    """What a session changed since its start, inside its ownership, as one commit on its base."""
-    base_tree = tree_of(snapshot_store.store, workspace.base)
-    start_tree = _start_tree(app, snapshot_store, own, workspace)
-    touched = parts.touches(snapshot_store.store, start_tree, now.sha)
-    included = {one.path for one in parts.touches(snapshot_store.store, base_tree, start_tree) if one.mode != "000000"}
-    left = dict.fromkeys(
-        (one.path for one in touched if one.path in included and not _in_tree(snapshot_store, base_tree, one.path)),
-        "came from .worktreeinclude",
-    )
-    left.update(parts.refusals(snapshot_store.store, workspace.tree, touched))
+    """What a session changed since its start, inside its ownership, as one commit on its base; or since the last good commit."""
+    store, base = snapshot_store.store, head or workspace.base
+    began = tree_of(store, head) if head else _start_tree(app, snapshot_store, own, workspace)
+    touched = parts.touches(store, began, now.sha)
+    left = parts.refusals(store, workspace.tree, touched)
     if workspace.owns:
         owned = Ownership.parse(workspace.owns)
         left.update({one.path: "not owned" for one in touched if not owned.covers(one.path)})
     left.update(dict.fromkeys(now.unread, "it could not be kept"))
-    left.update({one.path: "made by the check" for one in touched if _is_stray(workspace, one.path)} | left)
-    if without:
-        left.update({one.path: "a document" for one in touched if one.path.startswith(without)})
+    left.update({one.path: "made by the check" for one in touched if is_stray(workspace, one.path)} | left)
+    left.update({one.path: _DOCUMENT for one in touched if without(one.path)})
+    left.update(dict.fromkeys(set(workspace.included).intersection(one.path for one in touched), _INCLUDED))
     taken = [one for one in touched if one.path not in left]
     taken = _cleaned(app, snapshot_store, own, taken)
-    tree = parts.apply(snapshot_store.store, workspace.base, taken)
-    commit = snapshot_store.store.write_commit(tree, [workspace.base], f"Work of {workspace.name}\n", moment=0)
+    tree = parts.apply(store, base, taken)
+    commit = store.write_commit(tree, [base], f"Work of {workspace.name}\n", moment=0)
     words = message or _message(own, workspace)
-    found = parts.member(workspace.name, workspace.base, commit, tuple(taken), words)
+    found = parts.member(workspace.name, base, commit, tuple(taken), words)
     owns = tuple(workspace.owns)
     return found._replace(left_out=tuple(f"{path} ({why})" for path, why in left.items()), owns=owns)
 
 
-def _is_stray(workspace: Workspace, path: str) -> bool:
+def is_stray(workspace: Workspace, path: str) -> bool:
     """Whether a file is as a check or an earlier session left it, and so nothing this one did."""
     return path in workspace.strays and is_as_stamped(workspace.tree, path, workspace.strays[path])
 
@@ -224,10 +254,6 @@ def take_back(app: App, *, snapshot_store: SnapshotStore, workspace: Workspace, 
     differing = changes(store, now.sha, _start_tree(app, snapshot_store, own, workspace))
     put_files(store, workspace.tree, [one for one in differing if one.path in wanted])
     return str(now.sha)
-
-
-def _in_tree(snapshot_store: SnapshotStore, tree: str, path: str) -> bool:
-    return snapshot_store.store.git("cat-file", "-e", f"{tree}:{path}").code == 0
 
 
 def _message(own: SnapshotStore, workspace: Workspace) -> str:

@@ -61,14 +61,12 @@ def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
             said = [f"session-failed: {ended.outcome.reason or ended.outcome.kind}"]
             return _refused(app, state, ended.task, said, session=ended.session)
         try:
-            judged = judge.judge_phase(app, state)
+            judged = judge.judge_phase(app, state, ended.session)
         except faults.GroundFault as error:
             return AgentOutcome(ENVIRONMENT, error.message, fix=error.hint)
         if not judged.ok:
             said = [str(one) for one in judged.faults]
             return _refused(app, state, ended.task, said, session=ended.session, judged=judged)
-        if judged.more:
-            _snapshot(app, state, ended.session)
         decision = advance.decide(app, state, judged, task=ended.task, fence=ended.fence, session=ended.session)
         return _carried(app, state, decision)
 
@@ -87,14 +85,14 @@ def _refused(
 ) -> AgentOutcome:
     """The work is kept as a snapshot and undone; the next attempt reads why. Used up: block, ask, or roll back."""
     flow, phase = state.flow, state.phase
-    diff = state.flow_checkout.diff(flow.head, judged.tree) if judged else _diff_now(state)
+    tree = judged.tree if judged else state.flow_checkout.tree_of(evidence.taken(app, state, session).commit)
     failure = {
         "task": task.key,
         "phase": phase.name,
         "cycle": flow.cycle,
         "attempt": task.attempt,
         "said": list(said),
-        "diff": diff,
+        "diff": state.flow_checkout.diff(flow.head, tree),
         "snapshot": _snapshot(app, state, session),
         "tail": judged.tail if judged else "",
     }
@@ -137,11 +135,6 @@ def _refused(
     if flow.task is None:
         _drive(app, flow.key)
     return AgentOutcome(FAILED, reason)
-
-
-def _diff_now(state: FlowState) -> str:
-    state.flow_checkout.seal(str(state.flow.facts["git_config"]))
-    return state.flow_checkout.diff(state.flow.head, state.flow_checkout.whole_tree(state.flow.head))
 
 
 def _snapshot(app: App, state: FlowState, session: str) -> str:

@@ -59,10 +59,11 @@ def _there(flow: Flow, name: str = "") -> str:
 def bring(flow: Flow) -> None:
     """Put the person's documents into the workspace; what a session left there before, links too, is replaced."""
     if flow.feature:
-        brought_home.bring(flow.repository, _workspace(flow), feature=flow.feature)
+        brought_home.bring(flow.repository, workspace_of(flow), feature=flow.feature)
 
 
-def _workspace(flow: Flow) -> Workspace:
+def workspace_of(flow: Flow) -> Workspace:
+    """What is written down of the flow's workspace."""
     found = read_workspace(os.path.dirname(flow.workspace))
     if found is None:
         raise UserError(f"The workspace of the flow '{flow.id}' is gone.", "See: handoff workspace list")
@@ -129,7 +130,7 @@ def plan_home(app: App, flow: Flow, names: Iterable[str]) -> list[dict[str, str]
     if not judged:
         return []
     store = open_snapshot_store(app, folder=flow.repository).store
-    return brought_home.plan_home(store, flow.repository, _workspace(flow), judged=judged)
+    return brought_home.plan_home(store, flow.repository, workspace_of(flow), judged=judged)
 
 
 def take_home(app: App, flow: Flow, intent: Mapping[str, Any]) -> None:

@@ -9,8 +9,11 @@ from handoff.checks import judge
 from handoff.checks.assertions.assertions import find_vacuous, read_tests
 from handoff.checks.findings import baseline_of
 from handoff.checks.judge import NOT_A_TEST, NOTHING_NEW, TEST_CHANGED
+from handoff.engine.place.landing.members import left_by_phase
+from handoff.engine.place.landing.members import outside as outside_of
 from handoff.engine.place.proof import strength, test_runs
 from handoff.engine.place.proof.test_runs import NO_SUITE, make_suite
+from handoff.engine.work.flows import documents
 from handoff.engine.work.flows.documents import GREEN_BEFORE
 from handoff.engine.work.flows.state import DOCUMENTS, owned_patterns
 from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, QUESTIONS, RED, Check
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.work.flows.state import FlowState
+    from handoff.git.landing.members import Member
 
 NOT_TESTED = "not tested"
 _MOST = 40
@@ -53,37 +57,41 @@ class PhaseWork(Record):
     tree: str
     changed: tuple[str, ...]
     report: str = ""
-    more: bool = False
-    """Whether the session left something the tree does not hold: notes of its own, commits of its own."""
 
 
-def look(state: FlowState) -> tuple[PhaseWork, list[PhaseFault]]:
+def look(app: App, state: FlowState, session: str = "") -> tuple[PhaseWork, list[PhaseFault]]:
     """The tree a phase left without its session's own notes and report, and where it went over its fence."""
-    phase, flow_checkout, head = state.phase, state.flow_checkout, state.flow.head
-    flow_checkout.seal(str(state.flow.facts["git_config"]))
-    tree = flow_checkout.whole_tree(head)
-    mine = Ownership.parse(owned_patterns(state))
-    changed = flow_checkout.changed(head, tree)
-    shared = f"{DOCUMENTS}features/{state.flow.feature}/" if state.flow.feature else "\0"
-    notes = [
-        path for path in changed if path.startswith(shared) or (path.startswith(DOCUMENTS) and not mine.covers(path))
-    ]
-    if notes:  # a session's own notes are no part of the work, and a feature's documents are the person's own files
-        tree = flow_checkout.tree_from(tree, head, notes)
-        changed = flow_checkout.changed(head, tree)
+    phase, mine = state.phase, Ownership.parse(owned_patterns(state))
+    left = taken(app, state, session)
+    changed = tuple(sorted(left.paths))
+    tree = state.flow_checkout.tree_of(left.commit)
+    if refused := list(outside_of(left).values()):
+        return PhaseWork(tree, changed), [PhaseFault(OUTSIDE, f"{one}.") for one in refused[:_SHOWN]]
     outside = [path for path in changed if not mine.covers(path)]
     if outside:
         return PhaseWork(tree, changed), _out_of_scope(state, outside)
-    report = ""
-    if phase.report:
-        report = _report(state)
-        tree = flow_checkout.tree_from(tree, head, [phase.report])
-        changed = tuple(path for path in changed if path != phase.report)
+    report = _report(state) if phase.report else ""
     faults = []
     if phase.commit and not changed and phase.check in ("none", "unbroken", "red", "green"):
         faults = [PhaseFault(NOTHING_CHANGED, "The session ended without having changed anything.")]
-    more = any(not path.startswith(shared) for path in notes) or flow_checkout.tip != head
-    return PhaseWork(tree, changed, report, more), faults
+    return PhaseWork(tree, changed, report), faults
+
+
+def taken(app: App, state: FlowState, session: str = "") -> Member:
+    """What lies in the flow's workspace beside its last good commit, taken as the work of any task is."""
+    flow, mine = state.flow, Ownership.parse(owned_patterns(state))
+    state.flow_checkout.seal(str(flow.facts["git_config"]))
+    return left_by_phase(
+        app, repository=flow.repository, workspace=documents.workspace_of(flow), head=flow.head, session=session,
+        without=lambda path: _is_beside(state, path, mine),
+    )  # fmt: skip
+
+
+def _is_beside(state: FlowState, path: str, mine: Ownership) -> bool:
+    """Whether a file is no part of the work: the report, a session's own notes, a feature's documents, which are the person's files."""
+    feature = state.flow.feature
+    shared = bool(feature) and path.startswith(f"{DOCUMENTS}features/{feature}/")
+    return shared or path == state.phase.report or (path.startswith(DOCUMENTS) and not mine.covers(path))
 
 
 def _report(state: FlowState) -> str:

@@ -48,17 +48,15 @@ class PhaseVerdict(Record):
     tail: str = ""
     changed: bool = False
     """Whether the tree differs from the last good commit's."""
-    more: bool = False
-    """Whether the session left something beside it that must be kept."""
 
     @property
     def ok(self) -> bool:
         return not self.faults
 
 
-def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
+def judge_phase(app: App, state: FlowState, session: str = "") -> PhaseVerdict:
     """Hold what lies in the workspace now against the phase's fence, then against its check."""
-    left, faults = look(state)
+    left, faults = look(app, state, session)
     if faults:
         return PhaseVerdict(outcome=OK, tree=left.tree, faults=tuple(faults))
     found = _CHECKS[state.phase.check](app, state, left)
@@ -66,7 +64,7 @@ def judge_phase(app: App, state: FlowState) -> PhaseVerdict:
         found = evidence.weigh(app, state, left, found)
     tested = evidence.tested_lines(found.checks, found.warnings)
     facts = {**found.facts, "tested": tested} if tested else found.facts
-    return found._replace(changed=bool(left.changed) or found.tree != left.tree, more=left.more, facts=facts)
+    return found._replace(changed=bool(left.changed) or found.tree != left.tree, facts=facts)
 
 
 def _known(state: FlowState) -> Baseline:
