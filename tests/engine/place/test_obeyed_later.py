@@ -112,7 +112,7 @@ def test_every_file_that_is_obeyed_lands_by_hand_only_with_the_persons_approval_
         desk.land("one")
     assert refused.value.paths.split(", ") == sorted(HELD)
     assert all(f"+# {path}" in refused.value.message.splitlines() for path in HELD)
-    assert "--approve" in refused.value.hint
+    assert refused.value.hint.endswith("handoff land one --approve"), refused.value.hint
     assert repo.git("log", "-1", "--format=%s").strip() == "first"
     desk.land("one", approve=True)
     assert repo.read(".envrc") == "# .envrc\n"

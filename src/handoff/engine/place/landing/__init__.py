@@ -8,6 +8,7 @@ from typing import Any
 
 from handoff.base.errors import Refused, UserError
 from handoff.base.ids import on_one_line
+from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board.tasks import flows
@@ -62,11 +63,11 @@ class LandingOutcome(Record):
 class Unseen(Refused):
     """A session's work changes control files that no person has seen yet."""
 
-    def __init__(self, found: Sequence[control.ControlChange], program: str) -> None:
+    def __init__(self, found: Sequence[control.ControlChange], program: str, names: Sequence[str]) -> None:
         self.found = tuple(found)
         super().__init__(
             "\n".join([f"It changes {self.paths}, which {self.who}.", *control.in_words(found)]),
-            f"If you want exactly this, land it with --approve: {program} land NAME --approve",
+            f"If you want exactly this, land it with --approve: {program} land {shell_line(names)} --approve",
         )
 
     @property
@@ -191,7 +192,7 @@ def _look_at_control(
     found = [one for one in found if not trust.is_approved(one)]
     unseen = [one for one in found if not _is_named(one.path, members)]
     if unseen:
-        raise Unseen(unseen, app.settings.program)
+        raise Unseen(unseen, app.settings.program, [one.name for one in members])
     for one in found:
         trust.note(one)
 
