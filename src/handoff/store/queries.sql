@@ -233,7 +233,7 @@ WHERE task.state = 'ready' AND task.not_before <= :now
   AND (:project = '' OR task.project = :project)
   AND (:agent = '' OR task.agent = '' OR task.agent = :agent)
   AND (:role = '' OR task.role = '' OR task.role = :role)
-  AND (:tab = 0 OR task.kind NOT IN ('phase', 'plan'))
+  AND (:tab = 0 OR task.kind IN ('task', 'sub-task', 'fan-in', 'entrant'))
   AND NOT EXISTS (SELECT 1 FROM requirement WHERE requirement.task = task.key AND :labels NOT LIKE '%,' || requirement.name || ',%')
   /* rare */ AND NOT EXISTS (SELECT 1 FROM pause WHERE
       scope = 'all'
@@ -844,7 +844,7 @@ DELETE FROM inbox WHERE key IN (SELECT key FROM inbox WHERE taken_at < :before A
 
 -- name: list_without_tab
 -- ready tasks of which no tab was opened since they became ready, and that no supervisor of this host will take
-SELECT task.* FROM task WHERE state = 'ready' AND kind NOT IN ('phase', 'plan') AND not_before <= :now
+SELECT task.* FROM task WHERE state = 'ready' AND kind IN ('task', 'sub-task', 'fan-in', 'entrant') AND not_before <= :now
   AND NOT EXISTS (SELECT 1 FROM tab WHERE tab.task = task.key AND tab.fence = task.fence)
   AND NOT EXISTS (SELECT 1 FROM executor WHERE executor.host = :host AND executor.state = 'alive' AND executor.lease_until > :lease_now
     AND (NOT EXISTS (SELECT 1 FROM offer WHERE offer.executor = executor.id AND offer.kind = 'project')

@@ -26,6 +26,8 @@ ISSUE_LABEL = "agent"
 LANDINGS = AUTO, REVIEW, BRANCH = "auto", "review", "branch"
 """What becomes of finished work: it lands, it lands after a person's yes, or it stays on its own branch."""
 TASK, SUB_TASK, FAN_IN, PHASE, PLAN, ENTRANT = "task", "sub-task", "fan-in", "phase", "plan", "entrant"
+BY_CHECK = (TASK, SUB_TASK, FAN_IN, ENTRANT)
+"""Judged by their check, and so anybody's to work on; all others are for agents, and a module judges them (`engine/outcome/kinds.py`)."""
 PARTS = (SUB_TASK, ENTRANT)  # what a session works on inside a batch; of a raced part that is an entrant
 MAX_ATTEMPTS = 3
 LIMIT = 1000

@@ -18,7 +18,7 @@ from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches, decisions, outcomes, states, tasks
 from handoff.engine.app.home import home_config, project_name
 from handoff.engine.outcome.ended import Finished
-from handoff.engine.outcome.kinds import BRANCH, IN_ORDER, KINDS, is_judged_later
+from handoff.engine.outcome.kinds import BRANCH, IN_ORDER, KINDS, is_judged_later, refuse_person
 from handoff.engine.place.fanout import views
 
 if TYPE_CHECKING:
@@ -350,19 +350,11 @@ def _renew(app: App, task: Task, held: CurrentClaim) -> Task:
 
 
 def _heard(app: App, task: Task, held: CurrentClaim, summary: str) -> Finished:
-    """A phase of a flow is judged when its session is over; that it was reported is written down, and nothing follows."""
+    """What is judged when its session is over: that it was reported is written down, and nothing follows."""
     from handoff.engine.place.proof.evidence import Evidence
 
-    if held.fence is None and task.kind == tasks.PLAN:
-        raise Refused(
-            f"'{task.label}' is done when you have answered what it proposes.",
-            f"End it: {app.settings.program} cancel {task.label}",
-        )
     if held.fence is None:
-        raise Refused(
-            f"'{task.label}' is a phase of a flow: it is done when its check says so.",
-            f"Do it now: {app.settings.program} flow step {task.scope}. Or pass it over: flow step {task.scope} --skip REASON",
-        )
+        refuse_person(task, KINDS[task.kind].called_done, app.settings.program)
     with app.database.transaction() as transaction:
         journal.append(transaction, "task.reported", task=task, session=held.session, summary=summary)
     return Finished(outcomes.Outcome(task), Evidence(head="", changed=(), outside=(), verdict=None))

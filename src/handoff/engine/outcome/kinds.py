@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from handoff.base.errors import Refused
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PHASE, PLAN, SUB_TASK, TASK
@@ -20,22 +21,28 @@ BRANCH, IN_ORDER, FLOW, NOWHERE = "branch", "in order", "flow", "nowhere"
 
 
 class Kind(Record):
-    """What becomes of the work of one kind of task. A kind of your own is a row of `KINDS`."""
+    """What becomes of the work of one kind of task. A kind of your own is a row of `KINDS`; the recipe is in CONTRIBUTING.md."""
 
     judge: str = ""
     """The module that judges it when its session is over; empty: its check does, also when it is reported before.
 
-    Such a module has `prepare(app, task) -> str` (before the session: the workspace, the baton) and `decide(app, ended)`, which may be
-    called again after a crash; where it asks a person, also `check_answer`, and `answer` (after a yes) or `approve` (the yes itself)."""
+    Such a module has `decide(app, ended)`. It ends the task or hands it back, with `tell_concluded` in that very transaction, and gives
+    what came of the session; None leaves it to the ordinary way. It may be called again after a crash: then `ended.holds` is False.
+    It may have `prepare(app, task) -> str`, called before the task has its clone: the baton, where it has one of its own. Where it asks a
+    person, it has `check_answer`, and `answer` (after a yes) or `approve` (the yes itself)."""
     lands: str = BRANCH
     """Where its work goes: the branch it began at, the same where the person wants parts in order, its flow's own, or nowhere."""
     follows: str = ""
     """The module that says what follows: its `carry_on(app, flow, patience=)` does what was decided. Empty: who waits for the task goes on."""
     documents: bool = True
-    """Whether what it wrote in a feature's documents comes home with it."""
+    """Whether what it wrote in a feature's documents comes home with it. A kind with a `judge` brings them home itself."""
     clone: str = ""
     """Who works in a clone by default: always, owning (who owns paths), unattended (nobody sits before it), joining (who joins work that
     was made in clones)."""
+    by_hand: tuple[str, str] = ("", "")
+    """Where a person cannot work on it themselves: why, and what they do instead. With `{program}`, `{label}` and `{scope}`."""
+    called_done: tuple[str, str] = ("", "")
+    """The same where a person cannot say that it is done."""
 
 
 KINDS = {
@@ -43,9 +50,37 @@ KINDS = {
     SUB_TASK: Kind(lands=IN_ORDER, documents=False, clone="owning"),
     ENTRANT: Kind(lands=NOWHERE, documents=False, clone="always"),
     FAN_IN: Kind(clone="joining"),
-    PHASE: Kind(judge="handoff.engine.work.flows.conclude", lands=FLOW, follows="handoff.engine.work.flows.advance"),
-    PLAN: Kind(judge="handoff.engine.work.tasks.splitting.planner", lands=NOWHERE, clone="always"),
+    PHASE: Kind(
+        judge="handoff.engine.work.flows.conclude",
+        lands=FLOW,
+        follows="handoff.engine.work.flows.advance",
+        by_hand=(
+            "is a phase of a flow: its session works in the flow's own workspace.",
+            "Do it yourself: {program} flow step {scope} --agent person",
+        ),
+        called_done=(
+            "is a phase of a flow: it is done when its check says so.",
+            "Do it now: {program} flow step {scope}. Or pass it over: flow step {scope} --skip REASON",
+        ),
+    ),
+    PLAN: Kind(
+        judge="handoff.engine.work.tasks.splitting.planner",
+        lands=NOWHERE,
+        clone="always",
+        by_hand=(
+            "is for an agent: its session plans a split in a clone of its own.",
+            "Write the manifest yourself instead: {program} batch example",
+        ),
+        called_done=("is done when you have answered what it proposes.", "End it: {program} cancel {label}"),
+    ),
 }
+
+
+def refuse_person(task: Task, words: tuple[str, str], program: str) -> None:
+    """Refuse what a person does in another way, in the words of the task's kind."""
+    why, instead = words
+    if why:
+        raise Refused(f"'{task.label}' {why}", instead.format(program=program, label=task.label, scope=task.scope))
 
 
 def is_judged_later(task: Task) -> bool:
@@ -75,8 +110,8 @@ def decider_of(task: Task) -> Callable[[App, EndedSession], AgentOutcome | None]
 
 def prepare(app: App, task: Task) -> str:
     """The baton of a task whose kind has its own, with the workspace made ready for it; nothing for all others."""
-    module = _module(task)
-    return str(module.prepare(app, task)) if module is not None else ""
+    own = getattr(_module(task), "prepare", None)
+    return str(own(app, task)) if own is not None else ""
 
 
 def check_answer(app: App, task: Task, answer: str) -> None:

@@ -444,12 +444,12 @@ def _proof(app: App, found: _Facts) -> str:
             f"`{task.check_command}` ends with exit 0. handoff runs it itself when you report, on your files;"
             " red means that the task stays yours."
         )
-    elif task.kind == tasks.PLAN:
-        lines.append(
-            "When you report, the file is read and verified; you see each fault, and then a person decides about it."
-        )
-    else:
+    elif task.kind in tasks.BY_CHECK:
         lines.append("The task has no check: say in your report what you ran and what it showed.")
+    else:
+        lines.append(
+            "When your session is over, handoff reads and judges what you wrote. The next session gets the list of faults."
+        )
     if found.laid is not None:
         from handoff.engine.place import task_clones
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from handoff.base.errors import Conflict, HandoffError, Refused, UserError
+from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
 from handoff.board.tasks.states import RUNNING
 from handoff.engine.app.home import find_project, home_config, labels_of
-from handoff.engine.outcome.kinds import is_judged_later
+from handoff.engine.outcome import kinds
 from handoff.engine.place.fanout import stop_files, views
 from handoff.engine.session import claims
 from handoff.engine.session.current import dropping_stale_claim, forget
@@ -57,7 +57,9 @@ def take(
     claim: Claim | None = None
     try:
         found = tasks.find(app.database, project=place.name, id=task) if task else None
-        claim = claim_as(app, config, who, task=refuse_phase(app, found), role=role, lease=lease, by_hand=not by_model)
+        claim = claim_as(
+            app, config, who, task=refuse_agents_own(app, found), role=role, lease=lease, by_hand=not by_model
+        )
     finally:
         if claim is None:
             claims.drop(app, local_claim.session)
@@ -139,18 +141,10 @@ def claim_as(
     return claim
 
 
-def refuse_phase(app: App, task: Task | None) -> Task | None:
-    """Refuse what a person does in another way: a plan, or a phase of a flow."""
-    if task is not None and task.kind == tasks.PLAN:
-        raise Refused(
-            f"'{task.label}' is for an agent: its session plans a split in a clone of its own.",
-            f"Write the manifest yourself instead: {app.settings.program} batch example",
-        )
-    if task is not None and is_judged_later(task):
-        raise Refused(
-            f"'{task.label}' is a phase of a flow: its session works in the flow's own workspace.",
-            f"Do it yourself: {app.settings.program} flow step {task.scope} --agent person",
-        )
+def refuse_agents_own(app: App, task: Task | None) -> Task | None:
+    """Refuse what is for a session that handoff starts: a person does it in another way."""
+    if task is not None:
+        kinds.refuse_person(task, kinds.KINDS[task.kind].by_hand, app.settings.program)
     return task
 
 

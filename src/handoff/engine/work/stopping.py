@@ -147,7 +147,7 @@ def take(app: App, task: Task) -> TakenTask:
 
 def refuse_untakable(app: App, task: Task) -> None:
     """Raise where there is nothing of a task that a person could take."""
-    report.refuse_phase(app, task)
+    report.refuse_agents_own(app, task)
     if task.ended or task.state in (states.WAITING, states.GATED):
         hint = f"See: {app.settings.program} show {task.label}"
         raise Conflict(f"Task '{task.label}' is {task.state}: nobody works on it.", hint)

@@ -84,7 +84,7 @@ def claim(request: ApiRequest) -> Any:
     wanted = None
     if asked.get("key") is not None:
         wanted = reading.one_task(request._replace(named={"key": asked["key"]}))
-        journey.refuse_phase(app, wanted)
+        journey.refuse_agents_own(app, wanted)
     taken = journey.claim_as(
         app, home_config(app), who, task=wanted, role=asked.get("role", ""), lease=float(asked.get("lease_seconds", 0))
     )

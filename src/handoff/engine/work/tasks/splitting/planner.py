@@ -116,12 +116,6 @@ def _free(app: App, project: str, id: str) -> str:
 # --- what comes of it: see engine/outcome/kinds.py --------------------------------------------------------------------
 
 
-def prepare(app: App, task: Task) -> str:
-    """Nothing besides the ordinary: it has a clone of its own, and its brief says all."""
-    del app, task
-    return ""
-
-
 def decide(app: App, ended: EndedSession) -> AgentOutcome | None:
     """A planner that ended well has written a sound manifest, which a person is asked about; anything else is an attempt."""
     if not ended.holds or not faults.is_attempt(ended.outcome) or ended.outcome.kind != OK:

@@ -10,6 +10,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.board.sessions import sessions
 from handoff.board.tasks import states, tasks
+from handoff.engine.outcome.kinds import KINDS, NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,7 @@ def score(app: App, *, project: str = "") -> list[AgentScore]:
     """The table over the latest tasks of a project, the best known first."""
     found: dict[tuple[str, str], _Tally] = {}
     for task in tasks.listing(app.database, project=project, include_ended=True, limit=_MOST):
-        if task.kind != tasks.PLAN:
+        if task.kind in tasks.BY_CHECK or KINDS[task.kind].lands != NOWHERE:  # a plan is no work
             _count(app, task, found)
     rows = [_row(agent, kind, tally) for (agent, kind), tally in found.items()]
     return sorted(rows, key=lambda row: (-row.green, row.agent, row.kind))
