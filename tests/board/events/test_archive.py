@@ -79,7 +79,8 @@ def test_prune_in_steps_beside_live_work_loses_nothing(place, database, tmp_path
     def work() -> None:
         own, number = place.open(), 0
         try:
-            while not stop.is_set() or number < 5:
+            # A pause as between two commands: who never pauses leaves no other writer in.
+            while not stop.wait(0.005) or number < 5:
                 _done(own, f"new-{number}", project="depot", session=f"n{number}")
                 number += 1
         except Exception as error:  # noqa: BLE001 - told in the test's own thread
