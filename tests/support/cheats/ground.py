@@ -12,6 +12,7 @@ from handoff.base.settings import from_environment
 from handoff.board.tasks.flows import RUNNING, Flow
 from handoff.engine.app import App
 from handoff.engine.place.proof import test_runs
+from handoff.engine.work.flows.flows import workspace_for
 from handoff.engine.work.flows.judge import judge_phase
 from handoff.engine.work.flows.state import state_of
 from handoff.git.commits.phases import FlowCheckout
@@ -39,16 +40,18 @@ class FlowTrack:
     """One flow in memory: each phase is judged by the product, what is right becomes its next commit."""
 
     def __init__(self, folder: str, files: dict[str, str], *, workflow: str = "tdd") -> None:
-        self.repo = Repo.create(folder, commit=False)
+        repo = self.tree = Repo.create(folder, commit=False)
         self.files = files
         self._write(files)
-        self.repo.write(".gitignore", "__pycache__/\n.pytest_cache/\n")
-        self.repo.commit("first")
-        self.app = App(from_environment("handoff"))
-        self.checkout = FlowCheckout(self.repo.path, "refs/heads/main", self.app.git_environment)
-        text = library.load(self.repo.path, workflow)
-        suites = [suite.record() for suite in test_runs.suites_of(self.app, folder=self.repo.path)]
-        head = self.repo.git("rev-parse", "HEAD").strip()
+        repo.write(".gitignore", "__pycache__/\n.pytest_cache/\n")
+        repo.commit("first")
+        self.app = App(from_environment("handoff")._replace(folder=repo.path))
+        clone = workspace_for(self.app, "till", "main", repo.path)
+        self.tree = Repo(clone.tree)
+        self.checkout = FlowCheckout(clone.tree, clone.branch, self.app.git_environment)
+        text = library.load(repo.path, workflow)
+        suites = [suite.record() for suite in test_runs.suites_of(self.app, folder=repo.path)]
+        head = clone.base
         facts = {"suites": suites, "git_config": self.checkout.config, "cycle_base": head, "test": TEST}
         self.flow = Flow(
             key=1,
@@ -59,9 +62,9 @@ class FlowTrack:
             prompts=json.dumps(library.prompts_of(text)),
             request=REQUEST,
             feature="",
-            repository=self.repo.path,
-            workspace=self.repo.path,
-            branch="refs/heads/main",
+            repository=repo.path,
+            workspace=clone.tree,
+            branch=clone.branch,
             base=head,
             head=head,
             phase="baseline",
@@ -82,7 +85,7 @@ class FlowTrack:
 
     def _write(self, files: dict[str, str]) -> None:
         for path, text in files.items():
-            self.repo.write(path, text.removeprefix("\n"))
+            self.tree.write(path, text.removeprefix("\n"))
 
     def ask(self, change: Change) -> PhaseVerdict:
         """What the judge says of this change in the phase the flow stands in."""
@@ -90,7 +93,7 @@ class FlowTrack:
         new = change.apply(self.files)
         for path in self.files:
             if path not in new:
-                os.unlink(os.path.join(self.repo.path, path))
+                os.unlink(os.path.join(self.tree.path, path))
         self._write({path: text for path, text in new.items() if self.files.get(path) != text})
         return judge_phase(self.app, state_of(self.app, self.flow))
 
