@@ -49,6 +49,8 @@ def engine(spot, tmp_path):
         return value
 
     spot.inside, spot.go_on, spot.left = threading.Event(), threading.Event(), threading.Event()
+    spot.may_end = threading.Event()
+    spot.may_end.set()
 
     def first() -> None:
         spot.seen.append("first")
@@ -61,6 +63,7 @@ def engine(spot, tmp_path):
             found.step("second", lambda: spot.seen.append("second"))
         finally:
             spot.left.set()
+            assert spot.may_end.wait(60)
 
     def falls() -> None:
         raise ZeroDivisionError
@@ -169,6 +172,22 @@ def test_what_another_has_taken_over_goes_no_further_than_its_present_step_here(
     assert spot.seen == ["first"]
     drained(engine)
     assert spot.seen == ["first", "first", "second"], "the other does it from where it was recorded"
+
+
+@beside_a_file
+def test_what_was_taken_away_and_came_back_before_its_run_had_ended_is_done_all_the_same(engine, spot):
+    with engine.store.transaction() as transaction:
+        engine.enqueue(transaction, name="two steps", id="back", values=())
+    spot.may_end.clear()
+    engine.nudge()
+    assert spot.inside.wait(60)
+    engine.recover(engine.executor)
+    spot.go_on.set()
+    assert spot.left.wait(60), "its step was not recorded: the row was nobody's then"
+    engine.nudge()  # it is ours again, while the run that lost it is about to end
+    spot.may_end.set()
+    drained(engine)
+    assert spot.seen == ["first", "first", "second"]
 
 
 @on_server

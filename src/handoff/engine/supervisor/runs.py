@@ -112,8 +112,8 @@ class Runs:
             database = self._open()
             try:
                 self._run.id, self._run.outputs, self._run.database = run.id, json.loads(run.outputs), database
-                state = self._state_after(run)
-                self._patiently(lambda: runs.end(database, id=run.id, executor=self.executor, state=state))
+                if state := self._state_after(run):
+                    self._patiently(lambda: runs.end(database, id=run.id, executor=self.executor, state=state))
             finally:
                 database.close()
         except Exception:  # noqa: BLE001 - the row is still ours: the next nudge begins it again
@@ -125,7 +125,7 @@ class Runs:
         try:
             self._functions[run.name](*json.loads(run.inputs))
         except _TakenOverError:
-            pass  # its row is another's, and stays as it is
+            return ""  # its row is another's, or ours once more: whoever has it begins it anew
         except Exception:  # noqa: BLE001 - the lease of its task tells everybody else
             self._tell(traceback.format_exc())
             return runs.FAILED
