@@ -321,3 +321,21 @@ def test_sessions_that_begin_in_the_same_moment_make_one_mirror(hosts):
         found = list(pool.map(lambda name: remote.fetch(mirror, name), names))
     assert found == [{name: hosts.refs()[name]} for name in names]
     assert [name for name in os.listdir(os.path.dirname(mirror)) if name.startswith("remote.git")] == ["remote.git"]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_was_copied_into_a_clone_is_not_published(hosts, commits):
+    host = hosts.host("anna")
+    for name, text in ((".gitignore", ".env\n"), (".worktreeinclude", ".env\n"), (".env", "KEY=secret\n")):
+        with open(os.path.join(host.checkout, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    hosts.git("-C", host.checkout, "add", ".")
+    hosts.git("-C", host.checkout, "commit", "-q", "-m", "rules")
+    host.cli("task", "add", "build", "Build.", "--check", "test -s made.txt")
+    end = "git add -A; git commit -q -m all; " if commits else ""
+    host.work(hosts.script({"run": f"cat .env && : >.gitignore && echo made >made.txt; {end}sleep 2"}))
+    hosts.until(lambda: hosts.task(host.app, "build").state not in ("ready", "running"), "it is over")
+    assert hosts.task(host.app, "build").state == "gated", "it changed what git obeys"
+    assert "made.txt" in hosts.files(branch_of(hosts))
+    assert ".env" not in hosts.git("-C", hosts.remote, "log", "--all", "--format=", "--name-only").split()
+    hosts.until(lambda: work_of(hosts, 1, "anna"), "all of it is there")

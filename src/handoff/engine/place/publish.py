@@ -30,6 +30,7 @@ from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.remotes import BASES, BRANCHES, PUBLISHED, BranchMoved, CheckoutStart, Remote
 from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
 from handoff.git.snapshots.restore import tree_of
+from handoff.git.workspaces.workspaces import read_workspace
 from handoff.store.addresses import without_password
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.git.plumbing.objects import Entry
 
 # What this machine remembers of its pushes: what was last seen at the shared repository, and what could not go there yet.
 
@@ -359,13 +361,24 @@ def _refuse_replaced(app: App, key: int, fence: int) -> None:
 
 
 def _tip_of(app: App, snapshot_store: SnapshotStore, task: Task, fence: int, session: str) -> str:
-    """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file."""
+    """The commit to publish: the session's own where nothing is uncommitted, else one on top of it with every file.
+
+    What was copied into the clone is the person's, and leaves it neither as a file nor in a commit of the session's.
+    """
     taken = keep(app, snapshot_store, "publish", session=session)
-    tree = tree_of(snapshot_store.store, taken.sha)
-    if taken.head and tree_of(snapshot_store.store, taken.head) == tree:
-        return taken.head
+    store, parent = snapshot_store.store, taken.head
+    tree = tree_of(store, taken.sha)
+    workspace = read_workspace(os.path.dirname(snapshot_store.source.top))
+    if workspace is not None and workspace.included:
+        copied: dict[bytes, Entry | None] = {os.fsencode(path): None for path in workspace.included}
+        tree = store.graft(store.load(tree, copied), copied)
+        since = f"{workspace.base}..{parent or workspace.base}"
+        named = store.ask("log", "-z", "-m", "--format=", "--name-only", "--no-renames", since, "--").split("\0")
+        parent = workspace.base if set(workspace.included).intersection(named) else parent
+    if parent and tree_of(store, parent) == tree:
+        return parent
     message = f"Work of '{task.label}' as it lies, not committed by its session\n\n{remotes.WIP}: {fence}\n"
-    return snapshot_store.store.write_commit(tree, [taken.head] if taken.head else [], message, moment=int(taken.time))
+    return store.write_commit(tree, [parent] if parent else [], message, moment=int(taken.time))
 
 
 def offer_base(app: App, *, project: str, folder: str) -> str:
