@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         meant = self._meant(message)
         hint = f"Do you mean {meant}? " if meant else ""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", f"{hint}See: {self.prog} --help")
+        raise UsageError(f"{message[:1].upper()}{message[1:].rstrip('.')}.", f"{hint}See: {self.prog} --help")
 
     def _meant(self, message: str) -> str:
         """The option that is written almost like the first one nobody knows."""
