@@ -21,7 +21,9 @@ def test_the_demo_shows_agents_at_work_one_red_and_one_that_asks(cli, repo):
     screen = Screen(cli.command("demo", "--board"), columns=110, lines=32, cwd=repo.path, env=environment)
     try:
         screen.until("? cart", "✗ mail", "Drop test_empty?", patience=200)
-        screen.type("q")
-        assert screen.process.wait(timeout=60) == 0
+        screen.type("q")  # an agent is still at work
+        seen = screen.until("Finished in the last 24 h")
+        assert screen.process.wait(timeout=60) == 0, screen.look()
+        assert "●" not in seen, "its folder goes"
     finally:
         screen.close()

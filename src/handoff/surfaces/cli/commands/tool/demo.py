@@ -13,6 +13,7 @@ from handoff.agents.adapters import scripted
 from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.base import files
 from handoff.base.errors import UserError
+from handoff.base.light_json import loads
 from handoff.base.markdown import quoted, shell_line
 from handoff.base.process import Completed, own_argv, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
@@ -354,6 +355,9 @@ def _play_board(ctx: Context, folder: str) -> int:
     code = pass_through([*words, os.path.join(scripts, "{task}.toml")], environment=scratch.environment)
     out.line()
     do("handoff work --stop", show=False)
+    listed = do("handoff session list --json 2>/dev/null", show=False)
+    for session in loads(listed.text) if listed.code == 0 else ():  # who leaves the board leaves agents at work
+        do(f"handoff session stop {session['id']}", show=False)
     do("handoff")
     return code
 
