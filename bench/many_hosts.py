@@ -30,7 +30,7 @@ from handoff.board.sessions import executors, host_leases, leases, watchdog
 from handoff.board.sessions.leases import Claim, ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 
 Row = tuple[str, str, str]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -17,7 +17,7 @@ from bench.relay import OPERATIONS, QUICK, Team
 from handoff.base.clock import SystemClock
 from handoff.board.tasks import batches
 from handoff.board.tasks.batches import SubTask
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 
 Row = tuple[str, str, str]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

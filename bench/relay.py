@@ -14,7 +14,7 @@ from handoff.board.sessions import host_leases, leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 from handoff.store.sqlite import has_fixed_wal, library
 
 Row = tuple[str, str, str]

@@ -101,7 +101,7 @@ def _workspaces(folder: str, top: str) -> list[tuple[str, str, str]]:
     from handoff.engine.place import workspaces
     from handoff.engine.safety import snapshots
     from handoff.git.snapshots.take import SnapshotRequest
-    from handoff.git.workspaces.workspaces import WorkspaceRequest
+    from handoff.git.workspaces import WorkspaceRequest
 
     app = _app()
     snapshot_store = snapshots.open_snapshot_store(app, folder=top)
@@ -224,7 +224,7 @@ def _growth(top: str) -> list[tuple[str, str, str]]:
     Counted are merges, in processor time: the first member meets nobody, so that three members are two merges, not three.
     """
     from handoff.engine.safety import snapshots
-    from handoff.git.landing import members as parts
+    from handoff.git.landing import merge as parts
     from handoff.git.landing.merge import merge
 
     store = snapshots.open_snapshot_store(_app(), folder=top).store

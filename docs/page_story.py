@@ -16,7 +16,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import executors, expenses, sessions
 from handoff.board.sessions.leases import claim, hand_back
 from handoff.board.sessions.sessions import AGENT, SessionIdentity
-from handoff.board.tasks import flows, metrics, outcomes, tasks
+from handoff.board.tasks import batches, flows, outcomes, tasks
 from handoff.engine.features import lifecycle
 from handoff.engine.work.tasks import admin
 from handoff.workflows import library
@@ -173,7 +173,7 @@ class ShopStory:
                 name, path = WORK[(day * 3 + number) % len(WORK)]
                 self._worked(f"{name}-{day}", path, MOMENT - day * DAY + number * 5400, chance)
         for number, (parts, speedup) in enumerate(((3, 1.9), (4, 2.4), (4, 2.1), (6, 3.4), (5, 3.1), (8, 4.2))):
-            metrics.take_in(
+            batches.take_in(
                 self.store, project="shop", batch=f"week-{number}", sub_tasks=parts, estimated_minutes=parts * 20.0,
                 session_minutes=parts * 17.0, estimated_speedup=parts * 0.6, speedup=speedup, summary="", at=MOMENT - (27 - number * 4) * DAY,
             )  # fmt: skip

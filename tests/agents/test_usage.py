@@ -10,10 +10,10 @@ import pytest
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
+from handoff.agents.endings import Bill, Book, Prices
 from handoff.agents.monitor import EVENTS, EXIT
 from handoff.agents.records import MOST_CARRIED, RecordReader, carry, places, uses
 from handoff.agents.session import AgentSession, SupervisionRules
-from handoff.agents.usage import Bill, Book, Prices
 from handoff.base.clock import SystemClock
 from handoff.base.errors import ConfigError, UserError
 

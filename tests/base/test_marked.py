@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from handoff.base.marked import spent_below
+from handoff.base.bounds import spent_below
 
 _BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(60)"
 

@@ -26,7 +26,7 @@ from handoff.board.tasks import batches, outcomes, races, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 url, *words = sys.argv[1:]
 """
 

@@ -26,7 +26,7 @@ from handoff.board.sessions import host_leases, leases
 from handoff.board.sessions.leases import ClaimLimits
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import outcomes, tasks
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 url, processes, hosts, machine, project, agent = sys.argv[1], *map(int, sys.argv[2:])
 import handoff.store.postgres
 limits = ClaimLimits(machine, project, agent)

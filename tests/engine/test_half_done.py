@@ -17,7 +17,7 @@ from desk import CHECK, MADE, NOTES, Desk
 from flow_ground import FlowGround
 from handoff.engine.app.home import find_project
 from handoff.engine.work.flows import flows
-from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.manifests import example
 from handoff.engine.work.tasks.splitting import planner
 from relay_ground import Ground
 from sandbox import Cli, Repo
@@ -229,7 +229,7 @@ def test_lines_that_a_person_writes_while_a_phase_works_are_kept_and_come_once(g
 @pytest.mark.parametrize("point", [points.YES_WRITTEN, points.SPLIT_OPENED])
 def test_a_yes_to_a_split_opens_it_once_whoever_is_killed_on_the_way(desk, point):
     name = desk.plan_split()
-    desk.session(name, {"write": planner.FILE, "text": EXAMPLE}, code=None)
+    desk.session(name, {"write": planner.FILE, "text": example()}, code=None)
     assert desk.state(name) == "gated"
     desk.killed(point, "answer", name, "yes")
     if point == points.YES_WRITTEN:  # neither the answer nor the split: it is said again

@@ -19,7 +19,7 @@ from handoff.board.tasks import batches
 from handoff.board.tasks import flows as flow_rows
 from handoff.engine.place import pulse
 from handoff.engine.work.flows import flows
-from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.manifests import example
 from handoff.engine.work.tasks.splitting import planner
 from sandbox import Cli, Repo
 from scripts import handoff
@@ -448,7 +448,7 @@ def desk(ground, repo, cli, monkeypatch):
 @pytest.mark.slow
 def test_a_planner_asks_once_and_its_split_is_opened_once_whoever_is_killed_on_the_way(desk):
     ground, name = desk.ground, desk.plan_split()
-    ground.script(name, {"write": planner.FILE, "text": EXAMPLE})
+    ground.script(name, {"write": planner.FILE, "text": example()})
     killed_until(ground, points.OF_PLANNERS, lambda: desk.state(name) == "gated")
     assert agents_begun(ground) == [name]
     desk.killed_on_the_way(points.OF_A_YES_TO_A_SPLIT, "answer", name, "yes")

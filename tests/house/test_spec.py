@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-from handoff.base import light_json
+from handoff.base.light_json import dumps
 from handoff.checks import judge, probes, questions, results, sealed, support
 from handoff.checks.assertions import assertions
 from handoff.engine.place.proof import elsewhere, same_questions, test_runs, two_way
 from handoff.engine.work.flows import documents as flow_documents
 from handoff.engine.work.flows import evidence as flow_evidence
 from handoff.engine.work.flows import judge as flow_judge
-from handoff.git.notes import record
+from handoff.git import notes
 from handoff.workflows import library
 from handoff.workflows.model import CHECKS_MEANING, FACTS
 from source import ROOT, read
@@ -47,18 +47,18 @@ def words(cell: str) -> set[str]:
 
 def test_the_example_of_a_record_is_read_by_our_reader():
     shown = json.loads(re.search(r"```json\n(.*?)```", section("The record"), re.DOTALL)[1])
-    note = record.decode(light_json.dumps(shown))
+    note = notes.decode(dumps(shown))
     assert note is not None
     assert note.id == shown["id"]
-    assert json.loads(record.encode(note)) == shown
-    assert record.encode(note).startswith('{"schema": 1, "ended": ')
+    assert json.loads(notes.encode(note)) == shown
+    assert notes.encode(note).startswith('{"schema": 1, "ended": ')
 
 
 def test_every_field_of_a_record_is_explained():
     told = set().union(*(words(row[0]) for row in table(section("The record"), "field")))
-    assert told == {*record.Note._fields, "id"}
+    assert told == {*notes.Note._fields, "id"}
     told = set().union(*(words(row[0]) for row in table(section("The record"), "field of a check")))
-    assert told == set(record.Check._fields)
+    assert told == set(notes.Check._fields)
 
 
 def test_who_is_told_what_is_what_the_workflow_says():

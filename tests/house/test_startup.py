@@ -120,7 +120,7 @@ def _late(module: Module) -> list[str]:
 # Read by other programs' start-up too, or only where an extra is installed: each with the reason beside the import.
 _BORDERS = (
     "agents/acp_driver.py", "agents/monitor.py", "agents/sandbox/", "git/ownership/", "engine/session/hooks.py",
-    "engine/supervisor/database.py", "engine/supervisor/supervisor.py", "notify/sending.py", "notify/telemetry.py",
+    "engine/supervisor/database.py", "engine/supervisor/supervisor.py", "notify/channels.py", "notify/telemetry.py",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from handoff.base.settings import from_environment
 from handoff.board.tasks import flows as rows
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project
-from handoff.engine.work.tasks.manifests.reading import EXAMPLE
+from handoff.engine.work.tasks.manifests import example
 from handoff.engine.work.tasks.splitting import planner
 from relay import manifest
 from scripts import handoff, write_script
@@ -151,8 +151,8 @@ def test_the_planner_of_a_split(desk, monkeypatch):
     with contextlib.closing(App(from_environment("handoff"))) as app:
         task = planner.write_down(app, find_project(app), "Make a shop that can be paid in.", parts=2)
     text = desk.work(task.id, {"say": "I cannot."}, code=1)
-    assert EXAMPLE.strip() in text
-    desk.same("planner", text.replace(EXAMPLE.strip(), "(the example of a manifest)"))
+    assert example().strip() in text
+    desk.same("planner", text.replace(example().strip(), "(the example of a manifest)"))
 
 
 def test_a_continued_feature_in_a_client_and_in_a_chat_window(desk):

@@ -17,11 +17,10 @@ from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.place import running
 from handoff.engine.work.overview import OverviewFeed
-from handoff.surfaces.api.reading import ApiRequest, get_batch, get_task, list_tasks
+from handoff.surfaces.api.calls import ApiRequest, get_batch, get_task, list_tasks
 from handoff.surfaces.cli.commands.board.state import BoardState
-from handoff.surfaces.page.pages import batch as batch_page
-from handoff.surfaces.page.pages import board as board_page
-from handoff.surfaces.page.pages import task as task_page
+from handoff.surfaces.page.task_pages import read_task
+from handoff.surfaces.page.work_pages import read_batch, read_board
 from handoff.surfaces.vocabulary import LOOKS
 from relay import app
 
@@ -143,13 +142,13 @@ def _by_api(app) -> dict[str, dict[str, str]]:
 
 
 def _by_page(app, names) -> dict[str, dict[str, str]]:
-    columns = board_page.read(app, project="repo", words="", state="", span="day").columns
+    columns = read_board(app, project="repo", words="", state="", span="day").columns
     lines = {line.label: line.item.look for column in columns for line in column.lines if line.item.key}
-    pages = {name: task_page.read(app, project="repo", label=name).look for name in names}
+    pages = {name: read_task(app, project="repo", label=name).look for name in names}
     return {
         "page, board": lines,
         "page, task": pages,
-        "page, batch": batch_page.read(app, project="repo", name="big").looks,
+        "page, batch": read_batch(app, project="repo", name="big").looks,
     }
 
 

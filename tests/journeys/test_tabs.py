@@ -13,7 +13,7 @@ from handoff.base.clock import boot_id
 from handoff.base.settings import from_environment
 from handoff.board.sessions import executors
 from handoff.engine.app import App
-from handoff.engine.supervisor import tabs
+from handoff.engine.supervisor import watchdog
 from relay import manifest
 from sandbox import TIMEOUT_SECONDS, Cli, Repo, absent
 
@@ -90,5 +90,5 @@ def test_a_supervisor_that_serves_another_project_keeps_no_tab_here_from_opening
         app.database, id="theirs", host=app.settings.host, boot=boot_id(), pid=os.getpid(), process_start="now",
         lease_seconds=600.0, agents=("scripted",), labels=(), project="other",
     )  # fmt: skip
-    assert [tab.task for tab in tabs.open_ready(app)] == ["ours"]
+    assert [tab.task for tab in watchdog.open_ready_tabs(app)] == ["ours"]
     assert windows() == (["ours"], 1)

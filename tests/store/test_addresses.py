@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.store import addresses
+from handoff.store import database
 
 
 @pytest.mark.parametrize(
@@ -20,24 +20,24 @@ from handoff.store import addresses
     ],
 )
 def test_a_password_is_found_wherever_it_stands_and_never_shown(url, password, shown):
-    assert addresses.password_of(url) == password
-    assert addresses.without_password(url) == shown
+    assert database.password_of(url) == password
+    assert database.without_password(url) == shown
 
 
 def test_words_of_a_driver_lose_the_password_as_written_and_as_meant():
     url = "postgresql://me:p%2Fw@server/relay"
-    assert addresses.redact("no p%2Fw and no p/w here", url) == "no [redacted] and no [redacted] here"
-    assert addresses.redact("nothing to hide", "postgresql://me@server/relay") == "nothing to hide"
+    assert database.redact("no p%2Fw and no p/w here", url) == "no [redacted] and no [redacted] here"
+    assert database.redact("nothing to hide", "postgresql://me@server/relay") == "nothing to hide"
 
 
 def test_options_are_added_and_those_of_the_address_win():
-    assert addresses.with_options("postgresql://h/d", sslmode="verify-full", sslrootcert="/a b") == (
+    assert database.with_options("postgresql://h/d", sslmode="verify-full", sslrootcert="/a b") == (
         "postgresql://h/d?sslmode=verify-full&sslrootcert=/a%20b"
     )
-    assert addresses.with_options("postgresql://h/d?sslmode=require", sslmode="verify-full") == (
+    assert database.with_options("postgresql://h/d?sslmode=require", sslmode="verify-full") == (
         "postgresql://h/d?sslmode=require"
     )
-    assert addresses.with_options("postgresql://h/d", sslmode="") == "postgresql://h/d"
+    assert database.with_options("postgresql://h/d", sslmode="") == "postgresql://h/d"
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_options_are_added_and_those_of_the_address_win():
     ],
 )
 def test_a_way_on_which_somebody_can_listen_is_told(host, encrypted, options, word):
-    told = addresses.weakness(f"postgresql://me@x/d?{options}", host=host, encrypted=encrypted)
+    told = database.weakness(f"postgresql://me@x/d?{options}", host=host, encrypted=encrypted)
     assert word in told if word else told == ""

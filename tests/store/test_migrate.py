@@ -217,7 +217,7 @@ import sys
 from handoff.base.clock import SystemClock
 from handoff.board.tasks import tasks
 from handoff.store import migrate
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 from handoff.store.migrate import Migration
 url, name, mode = sys.argv[1:]
 if url.startswith("sqlite"):

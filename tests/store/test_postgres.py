@@ -14,7 +14,7 @@ from databases import Place, empty
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
 from handoff.board.tasks import tasks
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 from handoff.store.postgres import in_postgres_words
 
 
@@ -39,7 +39,7 @@ import sys
 sys.modules["psycopg"] = None
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 try:
     open_database("postgresql://localhost/board", clock=SystemClock())
 except UserError as error:

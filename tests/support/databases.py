@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from handoff.base.clock import SystemClock
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 from own_server import Server
 
 KINDS = ("sqlite", "postgres")

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any
 
-_MUST_RETURN = {"supervisor.phase_run._claim"}  # an idle look that claims nothing is not the point
+_MUST_RETURN = {"supervisor.runs._claim"}  # an idle look that claims nothing is not the point
 
 
 def arm(points: list[str], folder: str, *, with_sessions_of: str = "") -> None:

@@ -14,8 +14,8 @@ import threading
 
 from handoff.base.clock import SystemClock
 from handoff.engine.supervisor import runs
-from handoff.store.addresses import is_postgres
-from handoff.store.drivers import open_database
+from handoff.store import open_database
+from handoff.store.database import is_postgres
 
 STEPS = ("plan", "write", "check")
 

@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 from handoff.base.settings import from_environment
-from handoff.git.landing.members import Member, member, touches
-from handoff.git.landing.merge import Merged, merge
+from handoff.git.landing.merge import Member, Merged, member, merge, touches
 from handoff.git.plumbing.objects import FILE, Entry
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 

@@ -63,7 +63,7 @@ PHASE_TASK_DONE = "flows.advance._finish_task:return"
 PHASE_ENTERED = "flows.advance.enter:return"
 PHASE_ADVANCED = "flows.advance._advance:return"
 
-MANIFEST_VERIFIED = "splitting.verify.verify_words:return"
+MANIFEST_VERIFIED = "splitting.planner.verify_words:return"
 PLANNER_REFUSED = "splitting.planner._again:return"
 
 YES_CHECKED = "outcome.kinds.check_answer:return"
@@ -121,20 +121,20 @@ OF_TABS = (DECIDING, DECIDED, NOTED, TICKED, PUBLISHED, FINISHING, ROW_WRITTEN, 
 # --- around it: how a run, a monitor, an agent and a renewed clone come about -----------------------------------------
 
 OF_RUNS = (
-    "supervisor.phase_run._claim:return",
+    "supervisor.runs._claim:return",
     "supervisor.runs.nudge:return",
-    "supervisor.phase_run.session_step:call",
+    "supervisor.runs.session_step:call",
     "agents.folder.write:return",
     "place.running.leave:return",
     "base.process.spawn:return",  # the monitor is started, nobody knows it yet
     "agents.session.start:return",
     "session.start.wait:return",
-    "supervisor.phase_run.save_step:call",
-    "supervisor.phase_run.save_step:return",
+    "supervisor.runs.save_step:call",
+    "supervisor.runs.save_step:return",
     "tasks.outcomes.finish:return",  # inside the transaction, before its commit
     "outcome.kinds.tell_concluded:call",
-    "supervisor.phase_run.conclude_step:return",
-    "supervisor.phase_run.run_phase:return",
+    "supervisor.runs.conclude_step:return",
+    "supervisor.runs.run_phase:return",
 )
 OF_MONITORS = (
     "agents.monitor.main:call",
@@ -169,6 +169,8 @@ def armed(folder: str, *points: str) -> dict[str, str]:
 
 def beside(kind: str, points: tuple[str, ...]) -> tuple[str, ...]:
     """The same points beside a database of this kind: on a server another engine has the runs."""
+    theirs = ("supervisor.runs.launch:", "supervisor.runs.nudge:") if kind == "postgres" else ()
     return tuple(
-        point.replace("supervisor.runs.", "supervisor.durable.") if kind == "postgres" else point for point in points
+        point.replace("supervisor.runs.", "supervisor.durable.") if point.startswith(theirs) else point
+        for point in points
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.base.clock import SystemClock
-from handoff.surfaces.progress import ProgressLine
+from handoff.surfaces.cli.output import ProgressLine
 from sandbox import Cli
 from screen import Screen
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoff.base.errors import ConfigError, UserError
-from handoff.workflows import graph, library
-from handoff.workflows.model import DONE, OUTCOMES
+from handoff.workflows import library
+from handoff.workflows.model import DONE, OUTCOMES, as_svg, as_text
 
 GOOD = """\
 name = "mine"
@@ -54,8 +54,8 @@ def problems(text: str) -> list[tuple[int, str]]:
 def test_the_packaged_workflows_are_right_and_can_be_drawn(name, tmp_path):
     workflow, found = library.inspect(str(tmp_path), name)
     assert found == []
-    text = "\n".join(graph.as_text(workflow))
-    svg = graph.as_svg(workflow)
+    text = "\n".join(as_text(workflow))
+    svg = as_svg(workflow)
     for phase in workflow.phases:
         assert phase.name in text
         assert f">{phase.name} (" in svg

@@ -72,7 +72,8 @@ class Driver:
                 self._tell_use(answer)
                 text, self.words = self.words, ""
                 if not text and reason not in ("cancelled", "refusal"):
-                    text = self._stop_refused()
+                    code, _, refusal = self.hook("stop", {"cwd": self.talk["cwd"]})
+                    text = refusal if code else ""
             self.hook("end", {})
         except HungUpError as error:
             tell(RESULT, ok=False, text=str(error))
@@ -122,10 +123,6 @@ class Driver:
         self.words = _context(self.hook("after", {"cwd": self.talk["cwd"]})[1])
         if self.words:
             self.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": self.session}})
-
-    def _stop_refused(self) -> str:
-        code, _, error = self.hook("stop", {"cwd": self.talk["cwd"]})
-        return error if code else ""
 
     def hook(self, event: str, value: dict[str, Any]) -> tuple[int, str, str]:
         """Ask the hook program, as every other client does."""

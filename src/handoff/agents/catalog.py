@@ -1,14 +1,17 @@
-"""The agents by name: ours, those of other packages (entry points `handoff.agents`), and commands from the settings."""
+"""The agents by name: ours, those of other packages (entry points `handoff.agents`), and commands from the settings.
+
+And how a person starts a client by hand, with a first prompt or with one of its sessions."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
 
-from handoff.agents.adapters.command import made_from
-from handoff.agents.contract import Adapter
+from handoff.agents.adapters.pieces import event, no_abilities
+from handoff.agents.contract import BY_NOBODY, LINE, SAID, Abilities, Adapter, AgentEvent, Launch, LaunchRequest
 from handoff.base.errors import ConfigError, UserError
-from handoff.base.record import TYPE_CHECKING
+from handoff.base.markdown import fill
+from handoff.base.record import TYPE_CHECKING, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +28,8 @@ _MARKS = {
 }
 """What a client sets for the commands of its model, also for one that detached itself."""
 OURS = {name: name for name in "claude codex gemini copilot opencode cursor aider acp scripted person".split()}
-"""The name people say, and the module's name."""
+"""The name people say, and the name of the module, where one is needed."""
+PERSON = "person"
 
 
 def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str = "config.toml") -> Adapter:
@@ -37,6 +41,8 @@ def adapter(name: str, *, commands: Mapping[str, Any] | None = None, where: str 
                 f"{where}: agents.{name} is an agent of handoff's own and has a command.",
                 f'Give it arguments instead: [agents.{name}] arguments = ["--flag"]; or name yours otherwise.',
             )
+        if name == PERSON:
+            return _PERSON_ADAPTER
         found: Adapter = import_module(f"handoff.agents.adapters.{OURS[name]}").ADAPTER
         return found
     if words is not None:
@@ -122,3 +128,147 @@ def _loaded(point: Any) -> Adapter:
             "See: handoff help docs/howto/agents.md",
         )
     return found
+
+
+# --- a command: its exit code and the evidence are all that is known ---------------------------------------------
+
+PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "session", "folder", "model")
+
+
+def read_words(line: str) -> tuple[AgentEvent, ...]:
+    """Whatever it prints is what it said."""
+    text = line.strip()
+    return event(SAID, text, call=LINE) if text else ()
+
+
+def made_from(name: str, template: Sequence[str], *, where: str) -> Adapter:
+    """An adapter for the program a person wrote into the settings as a list of words."""
+    if not template:
+        raise ConfigError(f"{where}: the command of agent '{name}' is empty.", "Give its words as a list of texts.")
+    for word in template:
+        fill(word, dict.fromkeys(PLACEHOLDERS, ""), where=where)
+
+    # An interpreter is useless where its script is hidden. Folders stay hidden: one of them may be the home itself.
+    named = tuple(word for word in template[1:] if os.path.isabs(word) and os.path.isfile(word))
+
+    def launch(order: LaunchRequest) -> Launch:
+        path = os.path.join(order.folder, "prompt.md")
+        values = {
+            "prompt": order.prompt,
+            "prompt_file": path,
+            "workspace": order.workspace,
+            "session": order.session,
+            "folder": order.folder,
+            "model": order.model,
+        }
+        words = [fill(word, values, where=where) for word in template]
+        return Launch(
+            (order.program, *words[1:], *order.words),
+            {},
+            {path: order.prompt},
+            reads=tuple((name, "", False) for name in named),
+        )
+
+    return Adapter(
+        name=name,
+        title=f"{name} (a command of yours)",
+        programs=(template[0],),
+        abilities=no_abilities,
+        launch=launch,
+        read=read_words,
+        tells_use=False,
+        version_words=(),
+        interactive=launch,
+    )
+
+
+# --- by hand -----------------------------------------------------------------------------------------------------
+
+PROMPT, WORDS, SESSION = "{prompt}", "{words}", "{session}"
+
+
+class HandWords(Record):
+    """The words of one client; `{words}` is where a person's own go, as several."""
+
+    title: str
+    first: tuple[str, ...]
+    """In a terminal, with a first prompt."""
+    alone: tuple[str, ...]
+    """For one prompt, without anybody there."""
+    again: tuple[str, ...]
+    """In a terminal, with a session of its own."""
+
+
+BY_HAND = {
+    "claude": HandWords(
+        "Claude Code",
+        ("claude", PROMPT, WORDS),
+        ("claude", "-p", PROMPT, WORDS),
+        ("claude", "--resume", SESSION, WORDS),
+    ),
+    "codex": HandWords(
+        "Codex",
+        ("codex", WORDS, PROMPT),
+        ("codex", "exec", "--skip-git-repo-check", WORDS, PROMPT),
+        ("codex", "resume", WORDS, SESSION),
+    ),
+    "gemini": HandWords(
+        "Gemini CLI",
+        ("gemini", WORDS, "--prompt-interactive", PROMPT),
+        ("gemini", WORDS, "-p", PROMPT),
+        ("gemini", "--resume", SESSION, WORDS),
+    ),
+    "opencode": HandWords(
+        "opencode",
+        ("opencode", WORDS, "--prompt", PROMPT),
+        ("opencode", "run", WORDS, PROMPT),
+        ("opencode", "-s", SESSION, WORDS),
+    ),
+    "copilot": HandWords(
+        "Copilot CLI",
+        ("copilot", WORDS, "-i", PROMPT),
+        ("copilot", WORDS, "-p", PROMPT),
+        ("copilot", "--resume={session}", WORDS),
+    ),
+    "qwen": HandWords(
+        "Qwen Code",
+        ("qwen", WORDS, "--prompt-interactive", PROMPT),
+        ("qwen", WORDS, "-p", PROMPT),
+        ("qwen", "--resume", SESSION, WORDS),
+    ),
+    "aider": HandWords(
+        "aider",
+        ("aider", WORDS, "--message", PROMPT),
+        ("aider", WORDS, "--message", PROMPT),
+        ("aider", "--restore-chat-history", WORDS),
+    ),
+    "cursor": HandWords(
+        "Cursor",
+        ("cursor-agent", WORDS, PROMPT),
+        ("cursor-agent", "-p", WORDS, PROMPT),
+        ("cursor-agent", "--resume", SESSION, WORDS),
+    ),
+}
+
+
+def start_words(
+    words: tuple[str, ...], *, prompt: str = "", session: str = "", more: tuple[str, ...] = ()
+) -> list[str]:
+    """The words of a start, ready to run."""
+    argv: list[str] = []
+    for word in words:
+        argv += more if word == WORDS else [prompt if word == PROMPT else word.replace(SESSION, session)]
+    return argv
+
+
+# --- a person: no process of ours; they report with `handoff task done` or `block` -------------------------------
+
+_PERSON_ADAPTER = Adapter(
+    name=PERSON,
+    title="a person",
+    programs=(),
+    abilities=lambda _: Abilities(fence=BY_NOBODY),  # the evidence is asked for when the person reports
+    launch=lambda _: Launch(()),
+    read=lambda _: (),
+    version_words=(),
+)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from handoff.agents.monitor import ERRORS, EVENTS, EXIT, MONITOR
+from handoff.base.bounds import Running
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import make_folder, read_text, write_atomic
 from handoff.base.light_json import loads
-from handoff.base.marked import Running
 from handoff.base.record import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ import signal
 import sys
 import time
 
-from handoff.base.bounds import Bounds, Watch, end_family, set_rank
+from handoff.base.bounds import Bounds, Running, Watch, descendants, end, end_family, of_session, set_rank
 from handoff.base.errors import Away, HandoffError
 from handoff.base.files import create_exclusive, read_text, write_atomic
 from handoff.base.light_json import dumps, loads
-from handoff.base.marked import Running, descendants, end, of_session
 from handoff.base.process import detach, start_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import from_environment

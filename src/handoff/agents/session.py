@@ -25,14 +25,12 @@ from handoff.agents.contract import (
     Ending,
     SessionLimits,
 )
-from handoff.agents.endings import CLIENTS, classify
+from handoff.agents.endings import CLIENTS, UNKNOWN_COST, Bill, Book, Prices, classify
 from handoff.agents.monitor import ERRORS, EVENTS, GRACE_SECONDS
 from handoff.agents.records import RecordReader
-from handoff.agents.usage import UNKNOWN as UNKNOWN_COST
-from handoff.agents.usage import Bill, Book, Prices
+from handoff.base.bounds import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.files import SOURCES
 from handoff.base.light_json import dumps
-from handoff.base.marked import Running, descendants, end, is_alive, of_session, spent_below
 from handoff.base.process import Child, spawn, wait_for_end
 from handoff.base.record import TYPE_CHECKING, Record
 

@@ -15,7 +15,8 @@ from handoff.base.clock import stamp
 from handoff.base.errors import UserError
 from handoff.base.files import locked, make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.board.events import journal, tally
+from handoff.board import figures
+from handoff.board.events import journal
 from handoff.board.events.journal import Event
 from handoff.board.tasks.tasks import Task
 from handoff.store.database import beside_others, fetch_all
@@ -92,9 +93,9 @@ def lines_to_archive(database: Database, *, before: float, project: str = "") ->
 def archive_lines(database: Database, *, folder: str, before: float, project: str = "") -> int:
     """Put lines older than `before` into the files of `folder`, in small steps beside everybody's work; how many."""
     newest = journal.mark(database)
-    while tally.mark(database) < newest and tally.step(database):
+    while figures.mark(database) < newest and figures.step(database):
         continue  # as far as the journal goes now: work beside us may write faster than we count
-    asked = {"before": before, "project": project, "mark": tally.mark(database), "limit": STEP}
+    asked = {"before": before, "project": project, "mark": figures.mark(database), "limit": STEP}
     make_folder(folder, mode=0o700)
     done = after = 0
     with locked(os.path.join(folder, ".lock"), what="the archive of the journal"):

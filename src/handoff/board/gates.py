@@ -206,6 +206,19 @@ def listing(store: Store, *, project: str = "", state: str = OPEN, limit: int = 
     return fetch_all(store, _waiting, "list_gates", project=project, state=state, limit=limit)
 
 
+def page(
+    store: Store, *, project: str = "", include_ended: bool = False, after: int = 0, limit: int = 100
+) -> list[Waiting]:
+    """Gates by their keys, with the names of their tasks: what comes after one, whatever happened to the rows before it."""
+    asked = {"project": project, "ended": int(include_ended), "after": after, "limit": limit}
+    return fetch_all(store, _waiting, "page_of_gates", **asked)
+
+
+def get(store: Store, *, key: int) -> Waiting | None:
+    """One gate with the name of its task."""
+    return fetch_one(store, _waiting, "get_gate", key=key)
+
+
 def _waiting(*, task_id: str, scope: str, project: str, **row: Any) -> Waiting:
     return Waiting(Gate(**row), project, f"{scope}/{task_id}" if scope else task_id)
 

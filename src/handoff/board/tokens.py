@@ -1,4 +1,6 @@
-"""Tokens: what a program shows to be let in. Only what a token hashes to is kept, so nobody can read one out of the rows."""
+"""Tokens: what a program shows to be let in. Only what a token hashes to is kept, so nobody can read one out of the rows.
+
+What a program asked for under a key of its own is kept too: the same again gets the same answer, and something else is refused."""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ import secrets
 from handoff.base.clock import stamp
 from handoff.base.errors import Conflict, UserError
 from handoff.base.ids import check_id
+from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
 from handoff.store.database import fetch_all, fetch_one
 
 if TYPE_CHECKING:
-    from handoff.store.database import Store
+    from typing import Any
+
+    from handoff.store.database import Store, Transaction
 
 READ, ANSWER, STEER = "read", "answer", "steer"
 SCOPES = (READ, ANSWER, STEER)
@@ -128,3 +133,43 @@ def check(store: Store, given: str) -> Token | None:
 def _hash(secret: str) -> str:
     """Enough for a secret of 192 random bits: nobody tries them all."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+# --- asked once --------------------------------------------------------------------------------------------------
+
+
+class AskedOnce(Record):
+    """Who asked under which key, what the request hashes to, and what was answered."""
+
+    caller: str
+    name: str
+    hash: str
+    answer: str
+    at: float
+
+
+def answer_to(store: Store, *, caller: str, name: str, asked: bytes) -> Any:
+    """What was answered before; nothing where this is the first time."""
+    found = fetch_one(store, AskedOnce, "get_asked_once", caller=caller, name=name)
+    if found is None:
+        return None
+    if found.hash != _hash_of(asked):
+        raise Conflict(f"The key '{name}' was used for another request.", "Give each request a key of its own.")
+    return loads(found.answer)
+
+
+def keep_answer(transaction: Transaction, *, caller: str, name: str, asked: bytes, answer: Any) -> None:
+    """In the transaction that does it; refused where somebody was faster with the same key."""
+    row = {"caller": caller, "name": name, "hash": _hash_of(asked), "answer": dumps(answer), "now": transaction.now()}
+    if not transaction.execute("add_asked_once", **row):
+        raise Conflict(f"The same request is being answered under the key '{name}'.", "Ask again.")
+
+
+def prune_answers(store: Store, *, before: float) -> int:
+    """Forget what was asked long ago."""
+    with store.transaction() as transaction:
+        return transaction.execute("prune_asked_once", before=before)
+
+
+def _hash_of(asked: bytes) -> str:
+    return hashlib.sha256(asked).hexdigest()

@@ -226,6 +226,12 @@ def rules_of(home: str, project: str) -> str:
     return "\n\n".join(filter(None, (read_text(path).strip() for path in places if os.path.isfile(path))))
 
 
+def plain_text(path: str, *, limit: int) -> str:
+    """The text of a file of so many bytes at most; empty where there is none, or a link."""
+    plain = os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) <= limit
+    return read_text(path) if plain else ""
+
+
 def rules_in(text: str) -> list[str]:
     """The lines of a document that are marked as rules: `Rule: ...`, and what is listed below a heading that is called Rules."""
     found: list[str] = []
@@ -246,9 +252,7 @@ def rules_in(text: str) -> list[str]:
 
 def rule_parts(home: str, project: str, folder: str, more: Sequence[str] = ()) -> list[PromptPart]:
     """The first section: the person's own files, the rules that AGENTS.md marks, and what was added to them for this work."""
-    path = os.path.join(folder, "AGENTS.md") if folder else ""
-    plain = path and os.path.isfile(path) and not os.path.islink(path) and os.path.getsize(path) <= _MOST_BYTES
-    marked_rules = rules_in(read_text(path)) if plain else []
+    marked_rules = rules_in(plain_text(os.path.join(folder, "AGENTS.md"), limit=_MOST_BYTES)) if folder else []
     once = {rule.casefold().rstrip(". "): rule for rule in reversed((*marked_rules, *more))}
     listed = [f"- {rule[:1].upper()}{rule[1:]}" for rule in reversed(once.values())]
     return [pin(text) for text in (rules_of(home, project) if project else "", "\n".join(listed)) if text]

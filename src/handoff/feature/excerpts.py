@@ -1,16 +1,20 @@
-"""Which parts of a feature's documents matter for one step."""
+"""Which parts of a feature's documents matter for one step, and what every session must know of it: rules and decisions first, then the goal."""
 
 from __future__ import annotations
 
+import os
+
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
-from handoff.feature.baton import estimate, head
-from handoff.feature.documents import Section, sections
-from handoff.feature.plan import plan as plans
+from handoff.base.settings import PROJECT_FOLDER
+from handoff.feature import plan as plans
+from handoff.feature.baton import PromptPart, block, estimate, head, plain_text, rules_in
+from handoff.feature.folder import Section, sections
 from handoff.feature.templates import generated_lines, packaged_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 _SHORT = 3
 _COMMON = frozenset({"and", "the", "for", "with", "that", "this", "from", "into", "when", "not", "all", "are", "its"})
@@ -189,3 +193,40 @@ def _step_line(plan: plans.Plan, index: int) -> str:
     if step.reason:
         text += f"  ({'blocked' if step.mark == plans.STUCK else 'dropped'}: {step.reason})"
     return f"{text}   <- current" if index == plan.position else text
+
+
+_MOST_BYTES, _DECISIONS = 1_000_000, 20
+
+
+def of_feature(root: str, name: str) -> tuple[list[str], list[PromptPart]]:
+    """The rules and the goal of a feature, for a session that does one step of it in a place of its own."""
+    where = os.path.join(PROJECT_FOLDER, "features", name)
+    texts = {
+        document: plain_text(os.path.join(root, where, document), limit=_MOST_BYTES)
+        for document in ("FEATURE.md", "SESSION.md", "DECISIONS.md")
+    }
+    rules, goal = rules_and_goal(texts["FEATURE.md"], texts["SESSION.md"], texts["DECISIONS.md"])
+    return rules, [goal_part(goal, f"{where}/FEATURE.md", f"The feature `{name}`")]
+
+
+def rules_and_goal(feature: str, session: str, decisions: str) -> tuple[list[str], str]:
+    """The constraints of FEATURE.md, the rules among the notes and the decisions; and what is left of FEATURE.md, the goal first."""
+    constraints, goal = split_goal(feature)
+    return [*constraints, *rules_in(session), *decisions_in(decisions)], goal
+
+
+def decisions_in(text: str) -> list[str]:
+    """The newest decisions, each with its reason on one line."""
+    found: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("- "):
+            found.append(line[2:].strip())
+        elif found and line.startswith(" ") and line.strip():
+            found[-1] += " " + line.strip()
+    return [f"Decided {one.replace(' Because: ', '. Because: ', 1)}" for one in reversed(found[-_DECISIONS:])]
+
+
+def goal_part(goal: str, path: str, title: str = "Goal") -> PromptPart:
+    """The goal as a block; where it must be cut, the sections that are missing are named."""
+    part = block(title, goal, 1, path, 0.35)
+    return part._replace(shrink=lambda room: cut_goal(goal, room, path))

@@ -1,4 +1,4 @@
-"""The `.handoff/` folder: where it is, which feature is active, and how that changes without a gap."""
+"""The `.handoff/` folder: where it is, which feature is active, what its documents say about themselves, and its log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from handoff.base import files
 from handoff.base.errors import Refused, UserError
 from handoff.base.files import main_checkout
 from handoff.base.ids import check_feature_name
-from handoff.base.record import Record
+from handoff.base.light_json import dumps, loads
+from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
+from handoff.feature.plan.lines import split
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    LogEntry = dict[str, Any]
+
 
 DOCUMENTS = ("FEATURE.md", "SPEC.md", "DESIGN.md", "STATE.md", "SESSION.md")
 REQUIRED = ("FEATURE.md", "STATE.md", "SESSION.md")
@@ -211,3 +219,144 @@ def read_document(feature: Feature, name: str, *, program: str) -> str:
 def optional_document(feature: Feature, name: str) -> str | None:
     """A document that may be absent."""
     return files.read_text(feature.file(name)) if feature.has(name) else None
+
+
+FEATURE_SENTINEL = "Describe the concrete objective of this feature."
+UNWRITTEN_SENTINEL = "Not yet generated."
+SESSION_SENTINEL = "None yet."
+_TITLES = ("spec", "design", "session", "state", "decisions")
+READY, REVIEW, SCAFFOLD, MISSING = "ready", "needs review", "scaffolded", "missing"
+
+
+class Section(Record):
+    """A heading with the text below it."""
+
+    title: str
+    level: int
+    text: str
+
+
+def readiness(name: str, text: str | None) -> str:
+    """Whether a document (not STATE.md) still is the scaffold."""
+    if text is None:
+        return MISSING
+    if name == "FEATURE.md":
+        return REVIEW if _stands(text, FEATURE_SENTINEL) else READY
+    if name == "SESSION.md":
+        # `None yet.` counts below 'What Was Implemented'; under other headings it may be the truth.
+        parts = (part.text for part in sections(text) if part.title.casefold() == "what was implemented")
+        return REVIEW if _stands(next(parts, text), SESSION_SENTINEL) else READY
+    return SCAFFOLD if _stands(text, UNWRITTEN_SENTINEL) else READY
+
+
+def _stands(text: str, sentinel: str) -> bool:
+    """The scaffold's sentence on a line of its own; a sentence that quotes it does not count."""
+    if sentinel not in text:
+        return False
+    return any(line.strip().lstrip("-*>0123456789.R ").rstrip() == sentinel for line in split(text) if sentinel in line)
+
+
+def sections(text: str) -> list[Section]:
+    """Cut a document at its headings; what stands above the first one has no title. Fences are respected."""
+    found: list[Section] = []
+    title, level = "", 0
+    body: list[str] = []
+    fence = ""
+    for line in split(text):
+        stripped = line.lstrip()
+        if stripped.startswith(("```", "~~~")):
+            mark = stripped[:3]
+            fence = "" if fence == mark else fence or mark
+        hashes = len(stripped) - len(stripped.lstrip("#"))
+        if not fence and 0 < hashes < 7 and stripped[hashes : hashes + 1] in (" ", "\t"):  # noqa: PLR2004 - six levels
+            found.append(Section(title, level, "\n".join(body).strip("\n")))
+            title, level, body = stripped[hashes:].strip().rstrip("#").strip(), hashes, []
+        else:
+            body.append(line)
+    found.append(Section(title, level, "\n".join(body).strip("\n")))
+    return [section for section in found if section.title or section.text.strip()]
+
+
+def nested(text: str) -> str:
+    """A document to stand inside another: its own title dropped, its headings below ours."""
+    shown = []
+    for part in sections(text):
+        title = "" if part.level == 1 and part.title.casefold() in _TITLES else part.title
+        if part.text.strip():
+            shown.append(f"### {title}\n{part.text}" if title else part.text)
+    return "\n\n".join(part.strip("\n") for part in shown).strip()
+
+
+def body_of(text: str, title: str) -> str:
+    """The text below the first heading of that name, sub-headings included."""
+    parts: list[str] = []
+    inside = 0
+    for section in sections(text):
+        if inside and section.level <= inside:
+            break
+        if inside:
+            parts.append(f"{'#' * section.level} {section.title}\n{section.text}".rstrip())
+        elif section.title.casefold() == title.casefold():
+            inside = section.level
+            parts.append(section.text)
+    return "\n\n".join(part for part in parts if part.strip()).strip()
+
+
+LOG_FILE = "history.jsonl"
+_IGNORED = "# written by handoff: what only concerns this machine\nhistory.jsonl\n.lock\ntrash/\n"
+_TAIL_BYTES = 256 * 1024
+
+
+def append_log(feature: Feature, entry: LogEntry) -> None:
+    """Add one line; the file is opened for appending and synced."""
+    line = (dumps(entry, ascii_only=False) + "\n").encode("utf-8", "replace")
+    path = feature.file(LOG_FILE)
+    with feature.locked():
+        _keep_out_of_git(feature)
+        try:
+            with open(path, "ab", buffering=0) as file:
+                file.write(line)
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def _keep_out_of_git(feature: Feature) -> None:
+    """What only concerns this machine (this log, locks, the trash) is not committed with the documents."""
+    folder = os.path.dirname(os.path.dirname(feature.path))
+    path = os.path.join(folder, ".gitignore")
+    if os.path.basename(folder) == PROJECT_FOLDER and not os.path.lexists(path):
+        files.create_exclusive(path, _IGNORED)
+
+
+def read_log(feature: Feature) -> list[LogEntry]:
+    """The last entries, oldest first. A line cut short by a crash is passed over."""
+    try:
+        with open(feature.file(LOG_FILE), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            data = file.read()
+    except OSError:
+        return []
+    entries: list[LogEntry] = []
+    for line in data.splitlines():
+        try:
+            entry = loads(line.decode("utf-8"))
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and isinstance(entry.get("kind"), str):
+            entries.append(entry)
+    return entries
+
+
+def last_logged(entries: list[LogEntry], *kinds: str) -> LogEntry | None:
+    """The newest entry of these kinds."""
+    return next((entry for entry in reversed(entries) if entry["kind"] in kinds), None)
+
+
+def digest(text: str | None) -> str:
+    """A short mark that changes when the text does; for noticing edits, not for security."""
+    from zlib import crc32
+
+    data = (text or "").encode("utf-8", "surrogatepass")
+    return f"{len(data):x}-{crc32(data):08x}"

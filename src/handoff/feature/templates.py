@@ -9,8 +9,7 @@ from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.placeholders import fill
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.feature import documents as papers
-from handoff.feature.folder import DOCUMENTS, Feature, HandoffFolder
+from handoff.feature.folder import DOCUMENTS, MISSING, READY, SCAFFOLD, UNWRITTEN_SENTINEL, Feature, HandoffFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -152,7 +151,7 @@ def planning_rules() -> str:
 
 def is_unplanned(readiness: dict[str, str]) -> bool:
     """Whether there is no plan to carry out yet."""
-    return readiness.get("STATE.md") in (papers.MISSING, papers.SCAFFOLD)
+    return readiness.get("STATE.md") in (MISSING, SCAFFOLD)
 
 
 def start_mode(readiness: dict[str, str]) -> str:
@@ -162,7 +161,7 @@ def start_mode(readiness: dict[str, str]) -> str:
             "The plan is made. This session carries it out, beginning with the current step. Carry it out as it is; plan "
             "again only where it contradicts the code, and say so first."
         )
-    if readiness.get("SPEC.md") == papers.READY:
+    if readiness.get("SPEC.md") == READY:
         return "The spec is written, the plan is not. This session makes the plan from the spec, then carries it out."
     return "Nothing is planned yet. This session makes the plan first, then carries it out: one session, two parts."
 
@@ -171,7 +170,7 @@ def planning_steps(folder: str, readiness: dict[str, str]) -> str:
     """What a starting session does first: it makes the documents that are missing, if any."""
     if not is_unplanned(readiness):
         return ""
-    written = [name for name in ("SPEC.md", "DESIGN.md") if readiness.get(name) == papers.READY]
+    written = [name for name in ("SPEC.md", "DESIGN.md") if readiness.get(name) == READY]
     steps = ["Read FEATURE.md: it is the person's wish. Keep its intent, do not edit it."]
     if written:
         there = (
@@ -190,7 +189,7 @@ def planning_steps(folder: str, readiness: dict[str, str]) -> str:
             f"Write `{folder}/DESIGN.md` when the change touches more than one part of the system; otherwise one sentence "
             "there saying why none is needed."
         )
-    instead = f", in place of `{papers.UNWRITTEN_SENTINEL}`" if readiness["STATE.md"] != papers.MISSING else ""
+    instead = f", in place of `{UNWRITTEN_SENTINEL}`" if readiness["STATE.md"] != MISSING else ""
     steps.append(
         f"Write the plan in `{folder}/STATE.md` below the heading `# Execution Plan`{instead}: small steps, each done in one "
         "sitting and leaving the project working; `[>]` on the first."

@@ -13,7 +13,7 @@ from handoff.git.commits.hooks import CHAIN, is_guard
 from handoff.git.plumbing import read_plain
 
 if TYPE_CHECKING:
-    from handoff.git.plumbing.repository import Repository
+    from handoff.git.plumbing.objects import Repository
 
 HOOKS = ("reference-transaction", "pre-commit", "pre-push")
 ROLES = ("sub-task", "fan-in", "main")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing.git_folder import logs, settings_files, stashes
 from handoff.git.plumbing.objects import LINK, PROGRAM, digest
 from handoff.git.plumbing.refs import head, refs
+from handoff.git.snapshots.parts import logs, settings_files, stashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -61,7 +61,11 @@ def facts(store: SnapshotRepo, source: Source, before: dict[str, Any]) -> dict[s
     keys = before.get("config", {}) if before.get("config_mark") == mark else _keys(store, source)
     return {
         "head": stands.ref or stands.commit,
-        "refs": {as_text(name): value for name, value in found.items() if _is_watched(name)},
+        "refs": {
+            as_text(name): value
+            for name, value in found.items()
+            if name.startswith(_WATCHED) and not name.startswith(_NOTES)
+        },
         "stash": stashes(source) if STASH in found else [],
         "hooks": {
             as_text(name): _digest(data, mode)
@@ -112,7 +116,8 @@ def _ref(store: SnapshotRepo, source: Source, name: str, values: tuple[str, str]
         return []  # what a merged or landed branch named is still there
     log = logs(source).get(name, b"")
     good = _last_good(store, source, log, old) if new else old
-    evidence = {"ref": name, "old": good, "new": new, "reflog": _lines(log)}
+    newest = [as_text(line) for line in log.decode("utf-8", "surrogateescape").splitlines()[-5:]]
+    evidence = {"ref": name, "old": good, "new": new, "reflog": newest}
     if store.look(source, "cat-file", "-e", f"{good}^{{}}").code == 0:
         fix = _git(source, "update-ref", name, good, *([new] if new else []))
     else:
@@ -302,10 +307,6 @@ def is_fixed(fixed: dict[str, Any], now: dict[str, Any]) -> bool:
 # --- small questions -----------------------------------------------------------------------------------------
 
 
-def _is_watched(name: str) -> bool:
-    return name.startswith(_WATCHED) and not name.startswith(_NOTES)
-
-
 def _is_ancestor(store: SnapshotRepo, source: Source, old: str, new: str) -> bool:
     return old == new or store.look(source, "merge-base", "--is-ancestor", old, new).code == 0
 
@@ -359,10 +360,6 @@ def _git(source: Source, *words: str) -> tuple[str, ...]:
 
 def _restore(source: Source, snapshot: str, *words: str) -> tuple[str, ...]:
     return ("handoff", "-C", source.top, "snapshot", "restore", snapshot, *words)
-
-
-def _lines(log: bytes) -> list[str]:
-    return [as_text(line) for line in log.decode("utf-8", "surrogateescape").splitlines()[-5:]]
 
 
 def as_text(text: str) -> str:

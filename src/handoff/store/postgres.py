@@ -11,7 +11,7 @@ from psycopg import errors
 
 from handoff.base.errors import Away, HandoffError, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.store import addresses, migrate, server
+from handoff.store import migrate, server
 from handoff.store.database import (
     PATIENCE_SECONDS,
     POSTGRES,
@@ -22,6 +22,8 @@ from handoff.store.database import (
     busy_conflict,
     unfit,
     upgrade_conflict,
+    weakness,
+    without_password,
 )
 from handoff.store.server import LOCK_SECONDS
 
@@ -88,7 +90,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, *, clock: Clock, steps: list[migrate.Migration] | None = None) -> None:
         self._url = url
-        self.place = addresses.without_password(url)
+        self.place = without_password(url)
         self.clock = clock
         self.shift = 0.0
         self._later: list[tuple[bytes, Mapping[str, Any]]] = []
@@ -132,7 +134,7 @@ class PostgresDatabase:
         found = self.connection
         encrypted, host = found.pgconn.ssl_in_use, found.info.host
         self._give_back()
-        return addresses.weakness(self._url, host=host, encrypted=encrypted)
+        return weakness(self._url, host=host, encrypted=encrypted)
 
     def _words(self, error: Exception) -> str:
         return server.reason(error, self._url)

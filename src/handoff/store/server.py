@@ -14,8 +14,7 @@ from psycopg.rows import dict_row
 from handoff.base.clock import SystemClock
 from handoff.base.errors import Away, UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.store import addresses
-from handoff.store.database import parse_queries, read_sql
+from handoff.store.database import parse_queries, read_sql, redact, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +99,7 @@ FOR_ONE = "".join(f"SET LOCAL {name} = {value}; " for name, value in _SETTINGS.i
 
 def connect(url: str) -> Connection:
     """A new connection, or why there is none."""
-    place = addresses.without_password(url)
+    place = without_password(url)
     try:
         connection = psycopg.connect(
             url,
@@ -139,7 +138,7 @@ def is_pooled(connection: Connection) -> bool:
 def reason(error: Exception, url: str) -> str:
     """The first line of what the driver says, without the password."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-    return addresses.redact(first, url)
+    return redact(first, url)
 
 
 def _has_ended(connection: Connection) -> bool:

@@ -171,7 +171,7 @@ class SqliteDatabase:
             if version == 0:
                 self._refuse_foreign()
                 if known:
-                    from handoff.store.leftovers import refuse_wiped
+                    from handoff.store.upkeep import refuse_wiped
 
                     refuse_wiped(self.place)
                 if has_fixed_wal(VERSION_INFO) and not _on_network(self.place):
@@ -233,7 +233,7 @@ class SqliteDatabase:
         os.chmod(temp, 0o600)
         os.rename(temp, place)
         sync_folder(os.path.dirname(place) or ".")
-        from handoff.store.leftovers import DAILY, backups
+        from handoff.store.upkeep import DAILY, backups
 
         for old in backups(self.place, DAILY)[kept:]:
             remove(old)
@@ -321,7 +321,7 @@ class SqliteDatabase:
                 f"The SQLite {driver.sqlite_version} of this Python cannot search: it has no FTS5.", "pysqlite3"
             )
         if "not a database" in text or "malformed" in text:
-            from handoff.store.leftovers import way_back
+            from handoff.store.upkeep import way_back
 
             return UserError(f"{self.place} is damaged or not a SQLite database: {text}.", way_back(self.place))
         return error

@@ -97,7 +97,7 @@ def _caller(folder: str) -> Caller:
 
 
 def _warm() -> None:
-    from handoff.base import light_json  # noqa: F401 - imported once here instead of in every call
+    from handoff.base import record  # noqa: F401 - imported once here instead of in every call
     from handoff.engine import app  # noqa: F401 - loaded before it is needed
     from handoff.engine.session import hooks  # noqa: F401 - loaded before it is needed
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from handoff.agents import catalog
-from handoff.agents.adapters import command
-from handoff.agents.adapters.streams import entries_of
+from handoff.agents.adapters.pieces import entries_of
 from handoff.agents.history.facts import facts
 
 
@@ -101,7 +100,7 @@ def test_of_a_command_of_ones_own_only_sentences_count_as_words():
         "Next: the tests",
         "ok 3",
     ]
-    known = facts(entries_of(command.read, lines))
+    known = facts(entries_of(catalog.read_words, lines))
     assert [one.text for one in known.statements] == [lines[2], lines[3]]
     assert known.next_action is not None
     assert [one.text for one in known.decisions] == [lines[2]]
@@ -116,7 +115,7 @@ def test_a_list_of_codex_says_only_what_is_completed():
 def test_a_program_that_shows_its_commands_as_a_shell_does_is_understood():
     lines = ["I look.", "$ pytest -q", "collected 1 item", "FAILED tests/a.py::test_x - assert 1 == 2", "(exit 1)"]
     more = ["That test was red before I came.", "+ make lint", "all fine"]
-    known = facts(entries_of(command.read, lines + more))
+    known = facts(entries_of(catalog.read_words, lines + more))
     assert [(run.command, run.verdict, run.failing) for run in known.runs] == [
         ("pytest -q", "red (exit 1)", ("tests/a.py::test_x",)),
         ("make lint", "no result", ()),

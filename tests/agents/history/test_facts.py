@@ -8,8 +8,7 @@ import pytest
 
 from handoff.agents.history import entries as form
 from handoff.agents.history.entries import HistoryEntry, TodoItem
-from handoff.agents.history.facts import HistoryFacts, facts
-from handoff.agents.history.runs import failing_tests, program_of
+from handoff.agents.history.facts import HistoryFacts, facts, failing_tests, program_of
 from handoff.base.redaction import MASK, redact_assignments
 
 TOKEN = "ghp_" + "a" * 36

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from handoff.board import forgetting
-from handoff.board.events import journal, tally
+from handoff.board import figures, forgetting
+from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, tasks
@@ -44,7 +44,7 @@ def test_lines_leave_when_no_row_needs_them_and_are_read_once_whatever_was_cut_s
     assert {event.seq for event in journal.since(database)} >= {event.seq for event in everything if event.task}
     forgetting.prune(database, before=LATER, dry_run=False)
     outcomes.cancel(database, key=tasks.add(database, project="shop", id="live", brief="x").key)  # its row stays
-    counted = {(row.name, row.label): row.number for row in tally.listing(database)}
+    counted = {(row.name, row.label): row.number for row in figures.tally_rows(database)}
     assert forgetting.archive_lines(database, folder=folder, before=0.0) == 0, "nothing is that old"
     done = forgetting.archive_lines(database, folder=folder, before=LATER)
     assert done
@@ -55,7 +55,7 @@ def test_lines_leave_when_no_row_needs_them_and_are_read_once_whatever_was_cut_s
     assert [event.kind for event in forgetting.read_archive(folder, project="shop", address="old")] == [
         event.kind for event in everything if event.task == old.key
     ]
-    after = {(row.name, row.label): row.number for row in tally.listing(database)}
+    after = {(row.name, row.label): row.number for row in figures.tally_rows(database)}
     assert all(after[name] >= number for name, number in counted.items())
     assert journal.last(database, project="shop", limit=1), "the last line of a project stays"
 
@@ -106,15 +106,15 @@ def test_lines_that_arrive_at_every_step_do_not_hold_it(database, tmp_path):
     forgetting.prune(database, before=LATER, dry_run=False)
     lines = (
         "INSERT INTO event (at, kind, project, task_id, session, fence, body) SELECT 1, 'note.added', 'shop', '', '', 0, '{}' "
-        f"FROM json_each('{list(range(tally.STEP + 1))}')"
+        f"FROM json_each('{list(range(figures.STEP + 1))}')"
     )
     database._connection.execute(lines)
     first = len(_numbers(database))
     database._connection.execute(f"CREATE TRIGGER busy AFTER UPDATE ON search_mark BEGIN {lines}; END")
     put = forgetting.archive_lines(database, folder=str(tmp_path), before=LATER)
     found = [event.seq for event in forgetting.read_archive(str(tmp_path))]
-    assert first <= put == len(found) < first + tally.STEP
-    assert sorted([*found, *_numbers(database)]) == list(range(1, first + 2 * (tally.STEP + 1) + 1))
+    assert first <= put == len(found) < first + figures.STEP
+    assert sorted([*found, *_numbers(database)]) == list(range(1, first + 2 * (figures.STEP + 1) + 1))
 
 
 def test_lines_of_an_open_batch_stay(database, tmp_path):

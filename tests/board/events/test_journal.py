@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.board.events import inbox, journal
+from handoff.board.events import journal
 from handoff.board.sessions import leases, pauses, sessions
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import outcomes, tasks
+from handoff.board.tasks import outcomes, questions, tasks
 
 
 def test_a_reader_goes_on_where_it_stopped(database):
@@ -55,9 +55,9 @@ def test_a_line_belongs_to_the_transaction_that_makes_it_true(database):
 
 
 def test_a_message_is_taken_once_and_in_order(database):
-    first = inbox.post(database, kind="advance", project="shop", body={"phase": "green"})
-    inbox.post(database, kind="advance", project="shop")
-    assert [message.key for message in inbox.unread(database)] == [first.key, first.key + 1]
-    assert inbox.take(database, key=first.key, taken_by="one").body == '{"phase": "green"}'
-    assert inbox.take(database, key=first.key, taken_by="two") is None
-    assert [message.key for message in inbox.unread(database)] == [first.key + 1]
+    first = questions.post_message(database, kind="advance", project="shop", body={"phase": "green"})
+    questions.post_message(database, kind="advance", project="shop")
+    assert [message.key for message in questions.unread_messages(database)] == [first.key, first.key + 1]
+    assert questions.take_message(database, key=first.key, taken_by="one").body == '{"phase": "green"}'
+    assert questions.take_message(database, key=first.key, taken_by="two") is None
+    assert [message.key for message in questions.unread_messages(database)] == [first.key + 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 from handoff.board import figures, forgetting, gates
-from handoff.board.events import tally
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import outcomes, tasks
 from handoff.surfaces.api import routes
@@ -14,7 +13,7 @@ WHO = sessions.SessionIdentity(id="one", kind=sessions.AGENT, agent="scripted", 
 
 
 def counted(database):
-    return {(row.name, row.label): (row.number, row.total) for row in tally.listing(database, project="shop")}
+    return {(row.name, row.label): (row.number, row.total) for row in figures.tally_rows(database, project="shop")}
 
 
 def _work(database):
@@ -32,12 +31,12 @@ def _work(database):
 
 def test_what_happened_is_counted_once_by_any_number_of_followers(place, database):
     _work(database)
-    others = [threading.Thread(target=lambda: tally.catch_up(place.open())) for _ in range(4)]
+    others = [threading.Thread(target=lambda: figures.catch_up(place.open())) for _ in range(4)]
     for one in others:
         one.start()
     for one in others:
         one.join()
-    tally.catch_up(database)
+    figures.catch_up(database)
     found = counted(database)
     assert found["lines", "task.claimed"] == (2, 0.0)
     assert (found["lost", ""], found["checks", "green"]) == ((1, 0.0), (1, 2.5))
@@ -57,7 +56,7 @@ def test_counts_stay_when_tasks_are_forgotten(database):
 def test_a_histogram_holds_in_each_bucket_those_below(database):
     _work(database)
     found = figures.take(database, project="shop")
-    lines = routes._histogram(found, tally.TASK_WAIT, "handoff_task_wait_seconds")
+    lines = routes._histogram(found, figures.TASK_WAIT, "handoff_task_wait_seconds")
     assert lines[0] == 'handoff_task_wait_seconds_bucket{project="shop",le="1"} 2'
     assert 'handoff_task_wait_seconds_bucket{project="shop",le="+Inf"} 2' in lines
     assert lines[-1] == 'handoff_task_wait_seconds_count{project="shop"} 2'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import agents, outcomes, tasks
+from handoff.board.tasks import outcomes, tasks
 
 
 def add(database, agent="claude,codex", **more):
@@ -36,21 +36,21 @@ def test_the_next_agent_goes_on_with_attempts_of_its_own_and_the_last_one_blocks
     ]
     task = tasks.find(database, project="shop", id="login")
     assert task.reason == "exit 4; that was attempt 2 of 2 with codex, and each of claude, codex has tried"
-    assert agents.words(task) == "codex, claude has used up its attempts"
+    assert outcomes.agent_words(task) == "codex, claude has used up its attempts"
     said = [event.body["reason"] for event in journal.of_task(database, key=task.key) if event.kind == "task.expired"]
     assert said[1] == "exit 2; claude has used up its 2 attempts, codex goes on"
     again = outcomes.retry(database, key=task.key).task
     assert stand(again) == ("ready", "claude", 1, "opus"), "a person's yes begins with the first one"
-    assert agents.words(again) == "claude, then codex"
+    assert outcomes.agent_words(again) == "claude, then codex"
 
 
 def test_a_held_agent_is_left_without_an_attempt_and_comes_back_with_those_it_had_used(database):
     add(database)
     fail(database, 1)
-    (moved,) = agents.leave_held(database, held={"claude"}, able=("claude", "codex"))
+    (moved,) = outcomes.leave_held(database, held={"claude"}, able=("claude", "codex"))
     assert stand(moved) == ("ready", "codex", 1, "")
-    assert agents.words(moved) == "codex, then claude"
-    assert agents.leave_held(database, held={"claude", "codex"}, able=("claude", "codex")) == [], "they wait"
+    assert outcomes.agent_words(moved) == "codex, then claude"
+    assert outcomes.leave_held(database, held={"claude", "codex"}, able=("claude", "codex")) == [], "they wait"
     fail(database, 2)
     assert stand(fail(database, 3)) == ("ready", "claude", 2, "opus"), "one attempt of it is left"
     assert fail(database, 4).state == "blocked"
@@ -58,9 +58,9 @@ def test_a_held_agent_is_left_without_an_attempt_and_comes_back_with_those_it_ha
 
 def test_nobody_is_given_what_only_an_agent_could_do_that_does_not_work_here(database):
     add(database)
-    assert agents.leave_held(database, held={"claude"}, able=("claude",)) == []
+    assert outcomes.leave_held(database, held={"claude"}, able=("claude",)) == []
     tasks.edit(database, key=tasks.find(database, project="shop", id="login").key, agent="claude")
-    assert agents.leave_held(database, held={"claude"}, able=("claude", "codex")) == [], "it is for one agent alone"
+    assert outcomes.leave_held(database, held={"claude"}, able=("claude", "codex")) == [], "it is for one agent alone"
 
 
 def test_another_list_forgets_what_was_tried(database):
@@ -69,5 +69,5 @@ def test_another_list_forgets_what_was_tried(database):
         fail(database, number)
     task = tasks.edit(database, key=key, agent="aider, claude,aider")
     assert (task.agent, task.baseline_facts[tasks.AGENTS]) == ("aider", ["aider", "claude"])
-    assert agents.words(task) == "aider, then claude"
-    assert agents.words(tasks.edit(database, key=key, agent="")) == ""
+    assert outcomes.agent_words(task) == "aider, then claude"
+    assert outcomes.agent_words(tasks.edit(database, key=key, agent="")) == ""

@@ -9,7 +9,7 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases, pauses, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
-from handoff.board.tasks import batches, metrics, outcomes, tasks
+from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 
 
@@ -208,7 +208,7 @@ def test_a_cancelled_batch_keeps_what_is_finished_and_refuses_who_still_works(da
     assert states == {"api": "done", "ui": "cancelled", "doc": "cancelled", "split-join": "cancelled"}
     with pytest.raises(Conflict, match="wrong split"):
         outcomes.finish(database, key=claim.task.key, fence=claim.fence)
-    assert metrics.listing(database) == []
+    assert batches.list_measures(database) == []
 
 
 def test_a_stopped_batch_starts_nothing_and_takes_every_result(database):

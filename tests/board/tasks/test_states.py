@@ -18,7 +18,7 @@ from handoff.board.sessions import leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import batches, outcomes, states, tasks
 from handoff.board.tasks.batches import SubTask
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 from source import ROOT
 
 

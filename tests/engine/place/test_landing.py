@@ -15,7 +15,7 @@ from handoff.agents.sandbox.sandbox import NOTHING, layer
 from handoff.base.errors import Refused, UserError
 from handoff.engine.place import landing as engine
 from handoff.engine.place import workspaces
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo, absent
 from snapshot_archive import SnapshotArchive, tree_facts
 

@@ -19,8 +19,8 @@ from handoff.board.tasks.batches import SubTask
 from handoff.engine.app.home import find_project
 from handoff.engine.place import task_clones, task_work, workspaces
 from handoff.engine.safety import incidents
-from handoff.engine.work.tasks.splitting import verdict, verify
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.engine.work.tasks.splitting import planner, report
+from handoff.git.workspaces import WorkspaceRequest
 from relay import app, manifest
 
 _DEAR = ("open", "execute", "posix_spawnp")
@@ -106,7 +106,7 @@ def one_part(repo, count):
     first = tasks.of_batch(here.database, batch=opened.key)[0]
     with counted() as found:
         assert task_clones.parts(here, first) == []
-        assert verdict.glance(here, opened) == verdict.RUNS
+        assert report.glance(here, opened) == report.RUNS
         task_work.tidy(here, first._replace(state=states.DONE), running=())
     return found
 
@@ -126,7 +126,7 @@ def test_a_manifest_is_read_without_a_question_to_git_for_each_part(repo, tmp_pa
             part |= {"brief": f"Write {made}.", "check": f"test -s {made}"}
         (tmp_path / "split.json").write_text(json.dumps(value))
         with counted() as found:
-            verified = verify.verify_words(app(), find_project(app(), workspace=repo.path), path)
+            verified = planner.verify_words(app(), find_project(app(), workspace=repo.path), path)
         assert len(verified.sub_tasks) == count
         return found["posix_spawnp"]
 

@@ -11,8 +11,8 @@ import pytest
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.base.errors import Refused
 from handoff.engine.place import landing, workspaces
-from handoff.git.control import Trust
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.obeyed import Trust
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo, absent
 from snapshot_archive import SnapshotArchive
 

@@ -17,7 +17,7 @@ from handoff.board.tasks import outcomes, tasks
 from handoff.engine.place import landing, task_clones, workspaces
 from handoff.engine.safety import detectors, incidents, snapshots
 from handoff.engine.supervisor import watchdog
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from relay import app, here, manifest
 from snapshot_archive import tree_facts
 

@@ -8,8 +8,10 @@ import tomllib
 import pytest
 
 from handoff.base.errors import UserError
-from handoff.engine.setup import json_edit
-from handoff.engine.setup.pieces import BLOCK, HOOKS, TOOLS, WHOLE, Piece, put, take
+from handoff.engine.setup import text_edit
+from handoff.engine.setup.ledger import BLOCK, HOOKS, TOOLS, WHOLE, Piece
+from handoff.engine.setup.ledger import put_piece as put
+from handoff.engine.setup.ledger import take_piece as take
 
 VALUE = {"command": "/usr/bin/handoff", "args": ["mcp"], "env": {"HANDOFF_HOME": "/h"}}
 OURS = Piece(TOOLS, "config.toml", "user", "tools", json.dumps(VALUE), "mcp_servers")
@@ -143,7 +145,7 @@ COMMENTED = {
 
 
 def _comments(text):
-    return "".join(sign for sign, other in zip(text, json_edit.plain(text), strict=True) if sign != other)
+    return "".join(sign for sign, other in zip(text, text_edit.plain(text), strict=True) if sign != other)
 
 
 @pytest.mark.parametrize("theirs", COMMENTED.values(), ids=COMMENTED)
@@ -151,7 +153,7 @@ def _comments(text):
 def test_comments_of_a_client_that_allows_them_stay_with_our_entry_and_after_it(theirs, kind):
     piece = JSON._replace(path="x/.gemini/settings.json", kind=kind, detail="gemini" if kind == HOOKS else JSON.detail)
     text = put(piece, theirs).text
-    before, after = (json.loads(json_edit.plain(one)) for one in (theirs, text))
+    before, after = (json.loads(text_edit.plain(one)) for one in (theirs, text))
     servers = {**before.get("mcpServers", {}), "handoff": VALUE}
     assert after == {**before, **({"hooks": after.get("hooks")} if kind == HOOKS else {"mcpServers": servers})}
     assert _comments(text) == _comments(theirs)
@@ -173,10 +175,10 @@ LAST_COMMAS = {
 def test_a_comma_that_nothing_follows_stays_where_the_client_allows_one(theirs):
     piece = JSON._replace(path="x/opencode.json", key="mcp")
     text = put(piece, theirs).text
-    before, after = (json.loads(json_edit.plain(one)) for one in (theirs, text))
+    before, after = (json.loads(text_edit.plain(one)) for one in (theirs, text))
     assert after == {**before, "mcp": {**before.get("mcp", {}), "handoff": VALUE}}
     assert put(piece, text, piece).text == text
-    assert json.loads(json_edit.plain(take(piece, text).text)) == before
+    assert json.loads(text_edit.plain(take(piece, text).text)) == before
     if "\n" in theirs.rstrip():
         assert take(piece, text).text == theirs
     with pytest.raises(UserError, match="is not valid JSON"):
@@ -195,10 +197,10 @@ def test_a_comma_that_nothing_follows_stays_where_the_client_allows_one(theirs):
     ],
 )
 def test_comments_beside_a_part_that_is_cut_out_stay(text, rest):
-    after = json_edit.cut(text, 0, lambda one: one.key == "handoff")
+    after = text_edit.cut(text, 0, lambda one: one.key == "handoff")
     assert after == rest
-    assert json.loads(json_edit.plain(after)) == {
-        k: v for k, v in json.loads(json_edit.plain(text)).items() if k != "handoff"
+    assert json.loads(text_edit.plain(after)) == {
+        k: v for k, v in json.loads(text_edit.plain(text)).items() if k != "handoff"
     }
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from durable_process import engine_at
 from handoff.base.clock import SystemClock
 from handoff.base.errors import UserError
-from handoff.board.sessions import runs as store_runs
+from handoff.board.sessions import executors
 from handoff.engine.supervisor import durable, runs
 from sandbox import WARM_HEAVY
 from source import ROOT, read
@@ -233,7 +233,7 @@ def test_work_that_was_taken_and_never_begun_is_begun_at_the_next_look(engine, s
     assert spot.inside.wait(60)
     with engine.store.transaction() as transaction:
         engine.enqueue(transaction, name="work", id="taken", values=("taken",))
-    store_runs.take(
+    executors.take_runs(
         engine.store, queue=engine.queue, version=runs.PROTOCOL, executor=engine.executor
     )  # and no answer came
     drained(engine, but=("runs",))

@@ -111,7 +111,7 @@ def test_a_batch_survives_monitors_and_agents_killed_at_every_boundary(ground, m
 WRITE = """
 import sys
 from handoff.base.clock import SystemClock
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 with open_database(sys.argv[1], clock=SystemClock()).transaction():
     pass
 """

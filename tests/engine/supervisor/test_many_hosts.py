@@ -18,10 +18,10 @@ from handoff.board.sessions import host_leases, leases
 from handoff.board.sessions.sessions import SessionIdentity
 from handoff.board.tasks import tasks
 from handoff.engine.app import App
-from handoff.engine.place.fanout import stop_files
+from handoff.engine.place.fanout import files
 from handoff.engine.place.running import HostWatch, SessionWatch
 from handoff.engine.supervisor.durable import Durable
-from handoff.engine.supervisor.phase_run import PhaseStarts
+from handoff.engine.supervisor.runs import PhaseStarts
 from handoff.engine.supervisor.supervisor import Supervisor
 from handoff.engine.work.workers import WorkerSettings
 
@@ -134,10 +134,10 @@ def test_a_host_that_a_person_has_stopped_asks_seldom_and_goes_on_at_once(databa
     def wait(seconds):
         return wire.looks(lambda: supervisor._starts.wait(seconds, asking=True, leaving=threading.Event()))
 
-    stop_files.pause(wire.app, scope="all", project="", name="", reason="lunch", by="a person")
+    files.pause_with_file(wire.app, scope="all", project="", name="", reason="lunch", by="a person")
     supervisor.fill()
     assert wait(1.3) == (0, False), "a look every five seconds"
-    stop_files.resume(wire.app, scope="all", project="", name="")
+    files.resume_with_file(wire.app, scope="all", project="", name="")
     assert wire.looks(supervisor.fill) == (1, 0), "its file is gone: there may be something"
     assert wait(0.4)[0] >= 3
 

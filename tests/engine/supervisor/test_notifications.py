@@ -14,7 +14,6 @@ import pytest
 from handoff.base.errors import ConfigError
 from handoff.base.settings import from_environment
 from handoff.board import gates
-from handoff.board.events import channels as rows
 from handoff.board.events import incidents, journal
 from handoff.board.sessions import leases, watchdog
 from handoff.board.sessions.sessions import SessionIdentity
@@ -75,7 +74,7 @@ class Relay:
         return told[0] if len(told) == 1 else {one.channel: one for one in told}
 
     def progress(self, name="hook"):
-        return rows.listing(self.store)[name]
+        return journal.list_channels(self.store)[name]
 
 
 def test_an_event_is_a_signed_cloud_event_and_is_told_once(relay, receivers):
@@ -251,11 +250,11 @@ def test_two_deliverers_at_once_tell_an_event_once_and_a_dead_one_is_replaced(re
     relay.channels(hook=(hook.url, ""))
     relay.blocked("login")
     (channel,) = notifications.choose(relay.app)
-    held = rows.take(relay.store, name="hook", place=notifications._place(channel))
+    held = journal.take_channel(relay.store, name="hook", place=notifications._place(channel))
     assert relay.deliver().waiting
-    relay.later(rows.HELD_SECONDS + 1)  # the first one is dead
+    relay.later(journal.HELD_SECONDS + 1)  # the first one is dead
     assert relay.deliver().sent == 1
-    assert rows.keep(relay.store, held, now=held, done=True) is None  # and cannot turn the cursor back
+    assert journal.keep_progress(relay.store, held, now=held, done=True) is None  # and cannot turn the cursor back
 
 
 def test_a_supervisor_tells_beside_its_own_work_and_a_trouble_only_once(relay, receivers):
@@ -276,9 +275,9 @@ import os, signal, sys
 from handoff.base.settings import from_environment
 from handoff.engine.supervisor import notifications
 from handoff.engine.app import App
-from handoff.notify import sending
+from handoff.notify import channels
 def watch(frame, event, argument):
-    if event == "return" and frame.f_code is sending.post.__code__:
+    if event == "return" and frame.f_code is channels.post.__code__:
         os.kill(os.getpid(), signal.SIGKILL)
 sys.setprofile(watch)
 notifications.deliver(App(from_environment()))
@@ -293,7 +292,7 @@ def test_a_deliverer_killed_after_sending_sends_again_with_the_same_id_and_loses
     process = place.start(KILLED)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
-    relay.later(rows.HELD_SECONDS + 1)
+    relay.later(journal.HELD_SECONDS + 1)
     relay.deliver()
     assert [event["subject"] for event in hook.events] == ["shop/login", "shop/login", "shop/logout"]
     assert hook.events[0]["id"] == hook.events[1]["id"]

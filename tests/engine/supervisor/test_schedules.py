@@ -17,7 +17,7 @@ from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project, settle
 from handoff.engine.supervisor import schedules as journey
-from handoff.engine.work.flows.orders import BATCH, TASK, Order
+from handoff.engine.work.orders import BATCH, TASK, Order
 
 MINUTE = "* * * * *"
 HOST = """

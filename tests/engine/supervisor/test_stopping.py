@@ -10,7 +10,7 @@ from handoff.board.sessions import executors, leases, sessions
 from handoff.engine.place import pulse
 from handoff.engine.supervisor import watchdog
 from handoff.engine.work import overview
-from handoff.surfaces.api.reading import ApiRequest, get_task, list_tasks
+from handoff.surfaces.api.calls import ApiRequest, get_task, list_tasks
 
 PROJECT = ("--project", "demo")
 LONG = {"run": "sleep 1000"}
@@ -99,7 +99,7 @@ def test_doctor_says_that_sessions_run_without_a_supervisor(file_ground, cli):
 def test_the_watchdog_concludes_what_died_without_a_supervisor_before_it_calls_anybody_silent(file_ground):
     ground = file_ground
     ground.add("aa", {"write": "made.txt", "text": "made"}, check_command="test -f made.txt")
-    supervisor = ground.supervisor("supervisor.phase_run.save_step:call")
+    supervisor = ground.supervisor("supervisor.runs.save_step:call")
     supervisor.wait()
     assert ground.states() == {"aa": "running"}
     leases.heartbeat(ground.app.database, key=ground.tasks()["aa"].key, fence=1, lease_seconds=0.001)
@@ -110,7 +110,7 @@ def test_the_watchdog_concludes_what_died_without_a_supervisor_before_it_calls_a
 def test_a_session_that_never_began_gives_its_task_back_uncharged(file_ground, cli):
     ground = file_ground
     ground.add("aa")
-    ground.supervisor("supervisor.phase_run.session_step:call").wait()
+    ground.supervisor("supervisor.runs.session_step:call").wait()
     (one,) = sessions.at_work(ground.app.database)
     assert "has ended, and nobody looks after it" in cli("session", "list", *PROJECT).out
     assert "Task 'aa' is ready." in cli("session", "stop", one.id).out

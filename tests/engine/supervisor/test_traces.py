@@ -11,7 +11,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from handoff.base.settings import from_environment
 from handoff.board import gates
-from handoff.board.events import channels as rows
 from handoff.board.events import journal
 from handoff.board.sessions import leases
 from handoff.board.sessions.sessions import SessionIdentity
@@ -103,8 +102,8 @@ def test_the_life_of_a_task_is_one_trace_that_is_sent_once_and_made_again_the_sa
     assert len(_spans(receiver)) == len(spans)
     with database.transaction() as transaction:  # as if the mark were lost in a crash
         transaction.execute("renew_channel", name=notifications.TRACES, place="another")
-    held = rows.take(database, name=notifications.TRACES, place="another", force=True)
-    rows.keep(database, held, now=held._replace(seq=0), done=True)
+    held = journal.take_channel(database, name=notifications.TRACES, place="another", force=True)
+    journal.keep_progress(database, held, now=held._replace(seq=0), done=True)
     notifications.trace_or_tell(relay)
     again = _spans(receiver)[len(spans) :]
     assert [(span.span_id, span.start_time_unix_nano, span.end_time_unix_nano) for span in again] == [

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.feature.plan import edit as plan_edit
+from handoff.feature.plan import parse
 from handoff.feature.plan.edit import keep_in_step
-from handoff.feature.plan.plan import parse
 
 HEAD = "\ufeff# State\r\n\r\n# Current Step\r\nx \r\n\r\n# Execution Plan\r\n"
 TEXT = HEAD + "- [>] a  (check: true)\r\n  more about a\r\n* [ ] b\r\n\r\n# Risks\t\r\nNone"

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoff.feature.plan import lines
-from handoff.feature.plan.plan import BLOCKED, COMPLETE, EMPTY, INVALID, VALID, parse
+from handoff.feature.plan import BLOCKED, COMPLETE, EMPTY, INVALID, VALID, lines, parse
 from handoff.feature.templates import packaged_template
 from workspaces import PLACES, RUST_VERSIONS, rust_state
 
 if TYPE_CHECKING:
-    from handoff.feature.plan import plan as plans
+    from handoff.feature import plan as plans
 
 HEAD = "# State\n\n# Current Step\nSomething\n\n# Execution Plan\n"
 

@@ -13,7 +13,7 @@ from handoff.base.clock import SystemClock
 from handoff.base.errors import Conflict, UserError
 from handoff.base.settings import from_environment, git_environment
 from handoff.git.commits.commit import CommitOptions, Repository, commit
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership import Ownership
 from sandbox import Repo
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from handoff.git.landing.doubts import doubts_of
-from handoff.git.landing.members import many_differences
+from handoff.git.landing.merge import many_differences
 from merge_table import MergeTable
 
 SHOP = "def price(item):\n    return item.cost\n\n\ndef total(items):\n    return sum(price(one) for one in items)\n"

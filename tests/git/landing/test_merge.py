@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.git.landing.members import member, touches
+from handoff.git.landing.merge import member, touches
 from handoff.git.plumbing.objects import LINK, Entry
 from merge_table import MergeTable
 

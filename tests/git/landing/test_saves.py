@@ -13,7 +13,7 @@ from handoff.base.errors import HandoffError
 from handoff.engine.place import landing, workspaces
 from handoff.git.landing import target
 from handoff.git.plumbing import Git
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive
 

@@ -10,9 +10,8 @@ import sys
 import pytest
 
 from handoff.base.errors import UserError
-from handoff.git.notes import record as note_record
-from handoff.git.notes.record import Check, Note
-from handoff.git.notes.store import REF, Notebook
+from handoff.git import notes as note_record
+from handoff.git.notes import REF, Check, Note, Notebook
 from sandbox import Repo
 
 MOMENT = "2026-11-15T08:30:00Z"
@@ -118,8 +117,8 @@ def test_a_bare_repository_takes_records_too(repo, tmp_path):
 
 WRITER = """
 import os, sys
-from handoff.git.notes.record import Note
-from handoff.git.notes.store import Notebook
+from handoff.git.notes import Note
+from handoff.git.notes import Notebook
 path, who, *commits = sys.argv[1:]
 for at, commit in enumerate(commits):
     made = Note("2026-11-15T08:30:00Z", "2026-11-15T08:30:00Z", commit, "t", "shop", f"{who}-{at}")

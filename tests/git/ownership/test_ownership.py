@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from handoff.base.errors import UserError
-from handoff.git.ownership.ownership import Ownership, overlaps
+from handoff.git.ownership import Ownership, overlaps
 from handoff.git.ownership.patterns import written
 
 _NAMES = st.text("ab.-c", min_size=1, max_size=3).filter(lambda name: name.strip("."))

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from handoff.base.errors import UserError
 from handoff.git.commits.index import index_info
-from handoff.git.plumbing.objects import FILE, PROGRAM, Entry
-from handoff.git.plumbing.repository import Repository
+from handoff.git.plumbing.objects import FILE, PROGRAM, Entry, Repository
 from snapshot_archive import SnapshotArchive
 
 _NAMES = st.text("ab-.0", min_size=1, max_size=2).filter(lambda name: name.strip("."))

@@ -12,7 +12,7 @@ from handoff.engine.place import workspaces
 from handoff.engine.place.proof import sandboxes
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.untrusted import close_clone
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from relay import app
 from sandbox import absent
 

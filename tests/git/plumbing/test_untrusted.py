@@ -11,7 +11,7 @@ import pytest
 from handoff.base.errors import HandoffError
 from handoff.engine.place import workspaces
 from handoff.git.plumbing import checkout as questions
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from relay import app
 from snapshot_archive import tree_facts
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from handoff.engine.safety import snapshots as engine
-from handoff.git.snapshots.modes import read_modes
+from handoff.git.snapshots.parts import read_modes
 from handoff.git.snapshots.restore import parts_of, tree_of
 from snapshot_archive import SnapshotArchive
 

@@ -12,9 +12,9 @@ from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, layer
 from handoff.engine.place import landing
 from handoff.engine.place import workspaces as engine
 from handoff.engine.place.proof import sandboxes
-from handoff.git.snapshots.retention import RetentionRules
-from handoff.git.workspaces.bases import histories
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.snapshots.take import RetentionRules
+from handoff.git.workspaces import WorkspaceRequest
+from handoff.git.workspaces.kinds import histories
 from sandbox import Repo, absent
 from snapshot_archive import MovingClock, SnapshotArchive
 

@@ -11,7 +11,7 @@ import pytest
 from handoff.base.errors import UserError
 from handoff.engine.place import workspaces as engine
 from handoff.engine.safety import snapshots
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 

@@ -9,8 +9,8 @@ import pytest
 
 from handoff.base.errors import Refused
 from handoff.engine.place import workspaces as engine
-from handoff.git.snapshots.retention import RetentionRules
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.snapshots.take import RetentionRules
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive
 

@@ -9,7 +9,7 @@ import pytest
 
 import git as gitpython
 from handoff.engine.place import workspaces as engine
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive
 

@@ -14,8 +14,8 @@ from handoff.base.errors import Conflict, UserError
 from handoff.engine.place import landing
 from handoff.engine.place import workspaces as engine
 from handoff.engine.safety import snapshots as snapshot_engine
-from handoff.git.snapshots.retention import DAY, RetentionRules, expendable
-from handoff.git.workspaces.workspaces import WorkspaceRequest, all_workspaces
+from handoff.git.snapshots.take import DAY, RetentionRules, expendable
+from handoff.git.workspaces import WorkspaceRequest, all_workspaces
 from sandbox import Repo
 from snapshot_archive import SnapshotArchive, tree_facts
 

@@ -21,7 +21,7 @@ from handoff.engine.place.proof import sandboxes
 from handoff.engine.safety import snapshots
 from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 
 NONE, WORKTREE, CLONE, CLONE_LANDLOCK, DEFAULT = (
     "none", "git worktree", "clone + snapshots", "clone + Landlock + snapshots", "clone + bubblewrap + snapshots",

@@ -8,7 +8,7 @@ from chaos.model import Lost
 from handoff.board.tasks import batches as rows
 from handoff.engine.safety import incidents
 from handoff.engine.work.tasks.splitting import report as reports
-from handoff.engine.work.tasks.splitting import verdict as verdicts
+from handoff.engine.work.tasks.splitting import report as verdicts
 from hunt.world import read_files
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from hypothesis.stateful import precondition, rule
 
 from handoff.engine.place import landing, workspaces
 from handoff.engine.safety import snapshots
-from handoff.engine.work.acts import operations as undo
-from handoff.git.snapshots.retention import RetentionRules
+from handoff.engine.work.acts import landing as undo
+from handoff.git.snapshots.take import RetentionRules
 from handoff.surfaces.cli import dispatch
 from handoff.surfaces.cli.command import Context
 from handoff.surfaces.cli.output import Output
@@ -177,9 +177,9 @@ class PersonRules(Journey):
 
     def _take_back(self, operation: Any) -> HandoffError | None:
         before, store = self.now, self._store()
-        planned, _ = self.act(lambda: undo.undo(self.app, snapshot_store=store, operation=operation, dry_run=True))
+        planned, _ = self.act(lambda: undo.take_back(self.app, snapshot_store=store, operation=operation, dry_run=True))
         inv.a_dry_run_changes_nothing(before, self.now)
-        done, error = self.act(lambda: undo.undo(self.app, snapshot_store=store, operation=operation))
+        done, error = self.act(lambda: undo.take_back(self.app, snapshot_store=store, operation=operation))
         if planned is not None and done is not None:
             inv.a_dry_run_tells_what_the_real_run_does(planned.report, done.report)
         if operation.kind != undo.REMOVE:

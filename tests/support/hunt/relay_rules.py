@@ -13,7 +13,7 @@ from handoff.base.errors import Conflict, HandoffError, UserError
 from handoff.board.sessions import leases, sessions
 from handoff.engine.app.home import home_config, labels_of
 from handoff.engine.place import running
-from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout import files, views
 from handoff.engine.place.proof import evidence
 from handoff.engine.session import conclude, current, placement, report
 from handoff.engine.supervisor import watchdog
@@ -373,12 +373,14 @@ class RelayRules(Journey):
         app = self.app
         if what == "resume" or self.record.stopped:
             for scope, name in list(self.record.stopped):
-                self.act(lambda scope=scope, name=name: stop_files.resume(app, scope=scope, project=PROJECT, name=name))
+                self.act(
+                    lambda scope=scope, name=name: files.resume_with_file(app, scope=scope, project=PROJECT, name=name)
+                )
             self.record.stopped.clear()
             return
         name = {"project": "", "batch": "bb", "task": "t0"}[what]
         _, error = self.act(
-            lambda: stop_files.pause(app, scope=what, project=PROJECT, name=name, reason="lunch", by="a person")
+            lambda: files.pause_with_file(app, scope=what, project=PROJECT, name=name, reason="lunch", by="a person")
         )
         if error is None:
             self.record.stopped.add((what, name))

@@ -18,7 +18,7 @@ from databases import MovableClock, empty, quick_folder
 from handoff.base.settings import from_environment
 from handoff.board.tasks import batches, tasks
 from handoff.engine.app import App
-from handoff.store.drivers import open_database
+from handoff.store import open_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ from handoff.board.tasks import batches, flows, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.app import App
 from handoff.engine.place import running
-from handoff.surfaces.page.contents import KEYS
+from handoff.surfaces.page.app import KEYS
 from page_ground import PageGround
 from source import ROOT
 

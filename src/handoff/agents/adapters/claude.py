@@ -9,6 +9,7 @@ from handoff.agents.adapters.pieces import (
     as_program,
     call_event,
     event,
+    group_hooks,
     model,
     new_id,
     our_server,
@@ -34,7 +35,6 @@ from handoff.agents.contract import (
     parse_line,
     text_of,
 )
-from handoff.agents.hook_entries import group_hooks
 from handoff.agents.records import of_claude
 from handoff.base.light_json import dumps
 from handoff.base.record import TYPE_CHECKING

@@ -17,6 +17,7 @@ from handoff.agents.adapters.pieces import (
     call_event,
     event,
     file_event,
+    group_hooks,
     model,
     our_server,
     part,
@@ -36,7 +37,6 @@ from handoff.agents.contract import (
     Launch,
     parse_line,
 )
-from handoff.agents.hook_entries import group_hooks
 from handoff.agents.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text

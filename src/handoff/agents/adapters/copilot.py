@@ -9,6 +9,7 @@ from handoff.agents.adapters.pieces import (
     as_program,
     call_event,
     event,
+    flat_hooks,
     model,
     new_id,
     our_server,
@@ -28,7 +29,6 @@ from handoff.agents.contract import (
     number,
     parse_line,
 )
-from handoff.agents.hook_entries import flat
 from handoff.base.light_json import dumps
 
 _FLOOR = "1.0.80"
@@ -56,7 +56,7 @@ def _launch(order: LaunchRequest, which: tuple[str, ...]) -> Launch:
         both={"tools": ["*"]},
     )
     argv = (order.program, "-C", order.workspace, "-p", order.prompt, *_ALONE, *which, *model(order), *order.words)
-    hooks = {"version": 1, "hooks": flat(order.hook, "copilot") if order.hook else {}}
+    hooks = {"version": 1, "hooks": flat_hooks(order.hook, "copilot") if order.hook else {}}
     return Launch(
         argv,
         {"COPILOT_HOME": home},

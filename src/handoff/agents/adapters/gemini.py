@@ -10,6 +10,7 @@ from handoff.agents.adapters.pieces import (
     as_program,
     call_event,
     event,
+    group_hooks,
     model,
     new_id,
     our_server,
@@ -31,7 +32,6 @@ from handoff.agents.contract import (
     number,
     parse_line,
 )
-from handoff.agents.hook_entries import group_hooks
 from handoff.agents.records import of_openai
 from handoff.base.errors import ConfigError
 from handoff.base.files import read_text

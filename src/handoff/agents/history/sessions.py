@@ -27,7 +27,6 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_NO_SIGN = ("gemini", "qwen", "opencode", "aider", "cursor")
 _PROGRAMS = {"cursor": ("cursor-agent",)}
 _ROWS = 400
 _FRESH = 120.0

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from handoff.agents.sandbox.home import homes, inside, of_program, secrets_in, shown_places
+from handoff.agents.sandbox.home import checkout_links, homes, inside, of_program, python_path, secrets_in, shown_places
 from handoff.agents.sandbox.landlock import OLDEST, holds_abstract_sockets, launcher_words, scope_words, version
 from handoff.agents.sandbox.policy import ALL, PROVIDERS, Policy, inside_environment
 from handoff.agents.sandbox.proxy import inner_words, outer_words
-from handoff.agents.sandbox.stand_in import links, python_path
 from handoff.base.process import capture, find
 from handoff.base.record import TYPE_CHECKING, Record
 
@@ -139,7 +138,7 @@ def bubblewrap_words(policy: Policy) -> list[str]:
         words += ["--tmpfs", _SHARED_MEMORY]
     covered, placed, rules = _places(policy)
     empty = [top for one in policy.stands_for if _around(top := os.path.realpath(one), rules) == _HIDE]
-    words += [*placed, *links(policy.workspace, empty, rules)]
+    words += [*placed, *checkout_links(policy.workspace, empty, rules)]
     if policy.git_settings and (homes_here := homes(policy)):
         words += ["--ro-bind", policy.git_settings, os.path.join(homes_here[0], ".gitconfig")]
     words += ["--bind" if policy.owned is None else "--ro-bind", policy.workspace, policy.workspace]

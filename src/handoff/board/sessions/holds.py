@@ -164,10 +164,10 @@ def lapse(store: Store, session: Session) -> None:
         transaction.execute("move_hold", **which, until=transaction.now(), since=session.started_at)
 
 
-def release_agent(store: Store, *, agent: str, host: str = "") -> bool:
-    """A person says that it works again, on this host or on all; False when it was not held."""
+def release_agent(store: Store, *, agent: str) -> bool:
+    """A person says that it works again, on all hosts; False when it was not held."""
     with store.transaction() as transaction:
-        return _drop(transaction, agent, host=host, since=_EVER)
+        return _drop(transaction, agent, host="", since=_EVER)
 
 
 def try_task(store: Store, *, key: int) -> bool:

@@ -276,10 +276,10 @@ def hand_back(store: Store, *, task: Task, reason: str, charged: bool = True) ->
 def _passed_on(transaction: Transaction, task: Task, reason: str) -> Task | None:
     """The next agent of its list has the task, with attempts of its own; None where there is none."""
     from handoff.base.markdown import number_of  # as above
-    from handoff.board.tasks import agents
+    from handoff.board.tasks import outcomes
 
-    agent = agents.next_agent(transaction, task)
-    passed = agents.pass_on(transaction, task, agent, spent=True) if agent else None
+    agent = outcomes.next_agent(transaction, task)
+    passed = outcomes.pass_on(transaction, task, agent, spent=True) if agent else None
     if passed is not None:
         _end_session(transaction, passed, reason)
         tries = number_of(task.max_attempts, "attempt")

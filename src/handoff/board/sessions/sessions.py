@@ -76,9 +76,17 @@ def listing(store: Store, *, limit: int = LIMIT) -> list[Session]:
     return fetch_all(store, Session, "list_live_sessions", limit=limit)
 
 
-def at_work(store: Store, *, project: str = "", limit: int = LIMIT) -> list[Session]:
+def page(
+    store: Store, *, project: str = "", include_ended: bool = False, after: str = "", limit: int = 100
+) -> list[Session]:
+    """Sessions by their ids: what comes after one, whatever happened to the rows before it."""
+    asked = {"project": project, "ended": int(include_ended), "after": after, "limit": limit}
+    return fetch_all(store, Session, "page_of_sessions", **asked)
+
+
+def at_work(store: Store, *, project: str = "") -> list[Session]:
     """Sessions of a project, or of all, that hold a task or were started by us; a tab that has let its task go is none."""
-    return fetch_all(store, Session, "list_sessions_at_work", project=project, limit=limit)
+    return fetch_all(store, Session, "list_sessions_at_work", project=project, limit=LIMIT)
 
 
 def unread(store: Store, *, host: str, limit: int) -> list[Session]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LIMIT = 20_000
 _NEVER = 1e18
 _EVERY = {"first": 0, "last": 2**62}
-LANDED, GREEN, VERIFIED, DONE, UNDONE = "landed", "green", "verified", "done", "undone"
+LANDED, GREEN, DONE, UNDONE = "landed", "green", "done", "undone"
 """What a done task is besides: its work is on the target branch, is checked and waits on a branch of its own, is a phase of a flow that was
 verified, or its landing was taken back."""
 _REOPENED = "reopened"

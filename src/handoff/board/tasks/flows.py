@@ -154,6 +154,14 @@ def listing(store: Store, *, project: str = "", include_ended: bool = False, lim
     return fetch_all(store, Flow, "list_flows", project=project, include_ended=int(include_ended), limit=limit)
 
 
+def page(
+    store: Store, *, project: str = "", include_ended: bool = False, after: int = 0, limit: int = 100
+) -> list[Flow]:
+    """Flows by their keys: what comes after one, whatever happened to the rows before it."""
+    asked = {"project": project, "ended": int(include_ended), "after": after, "limit": limit}
+    return fetch_all(store, Flow, "page_of_flows", **asked)
+
+
 def idle(store: Store) -> list[Flow]:
     """Flows whose next move is the orchestrator's own."""
     return fetch_all(store, Flow, "list_idle_flows")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal, texts
-from handoff.board.tasks import batches, metrics, needs, questions, races, states, tasks
-from handoff.board.tasks.tasks import ENTRANT, FAN_IN, PARTS, SUB_TASK, TASK, Task, stale
-from handoff.store.database import beside_others
+from handoff.board.tasks import batches, questions, races, states, tasks
+from handoff.board.tasks.tasks import AGENTS, ENTRANT, FAN_IN, MODEL, PARTS, SUB_TASK, TASK, TRIED, Task, stale
+from handoff.store.database import beside_others, fetch_all
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
     from handoff.store.database import Row, Store, Transaction
@@ -73,7 +73,7 @@ def finish(
         if others["stranded"] or task.counted or task.kind in (FAN_IN, ENTRANT):
             transaction.require_alone()  # rare, and it reaches far
         restored = _restore_stranded(transaction, task) if others["stranded"] else []
-        woken = needs.meet(transaction, task) if others["waiting"] else []
+        woken = _meet(transaction, task) if others["waiting"] else []
         fan_in = batches.count_out(transaction, task) or batches.arrive_late(transaction, task)
         if task.kind == FAN_IN and task.batch is not None:
             end_batch(transaction, key=task.batch, state=batches.DONE, summary=summary)
@@ -100,7 +100,7 @@ def block(store: Store, *, key: int, reason: str, fence: int | None = None, sess
 
 def after_block(transaction: Transaction, task: Task) -> Outcome:
     """What follows when a task is blocked, whoever blocked it."""
-    stranded = needs.strand(transaction, task)
+    stranded = _strand(transaction, task)
     fan_in: Task | None = None
     for closed in (task, *stranded):
         fan_in = batches.count_out(transaction, closed) or fan_in
@@ -141,7 +141,7 @@ def end_batch(transaction: Transaction, *, key: int, state: str, summary: str = 
     """The batch is over: its figures are written with it."""
     batch = batches.end(transaction, key=key, state=state)
     if batch is not None and state == batches.DONE:
-        metrics.record(transaction, batch=batch, summary=summary)
+        batches.record_measure(transaction, batch=batch, summary=summary)
 
 
 def retry(store: Store, *, key: int, session: str = "") -> Outcome:
@@ -158,7 +158,7 @@ def retry(store: Store, *, key: int, session: str = "") -> Outcome:
                 if landed
                 else f"See: handoff show {task.label}",
             )
-        needs.waive_cancelled(transaction, task)
+        _waive_cancelled(transaction, task)
         racing = races.entrants_of(transaction, task)
         if racing:
             return _race_again(transaction, task, racing, session=session)
@@ -377,12 +377,10 @@ def _reopen_race(transaction: Transaction, entrant: Task) -> None:
 
 
 def _unblock(transaction: Transaction, task: Task, *, session: str = "", needed: str = "") -> Task:
-    from handoff.board.tasks import agents  # a report needs none of it
-
     if task.kind == ENTRANT:
         _reopen_race(transaction, task)
     counted = 0 if batches.count_in(transaction, task) else task.counted
-    values = agents.begin_anew(task)
+    values = begin_anew(task)
     (row,) = transaction.query("retry_task", key=task.key, counted=counted, now=transaction.now(), **values)
     found = Task(**row)
     journal.append(transaction, "task.retried", task=found, session=session, needed=needed)
@@ -392,7 +390,7 @@ def _unblock(transaction: Transaction, task: Task, *, session: str = "", needed:
 def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
     """Bring back what was blocked because of `task`, unless its batch has gone on without it."""
     restored = []
-    for victim in needs.stranded_by(transaction, task):
+    for victim in fetch_all(transaction, Task, "list_victims", blocked_by=task.key):
         if victim.batch is not None and batches.get(transaction, key=victim.batch).state != batches.OPEN:
             continue
         restored.append(_unblock(transaction, victim, needed=task.label))
@@ -402,3 +400,146 @@ def _restore_stranded(transaction: Transaction, task: Task) -> list[Task]:
 def _free_session(transaction: Transaction, task: Task) -> None:
     if task.held_by:
         transaction.put("free_session", id=task.held_by, task=task.key, fence=task.fence, now=transaction.now())
+
+
+# --- who works on it, and who goes on when that one has used up its attempts or is held --------------------------
+
+_ATTEMPT = "attempt"
+
+
+def agent_words(task: Task) -> str:
+    """Who works on it and who would go on, for people; empty where it may be anybody."""
+    facts = task.baseline_facts
+    tried = facts.get(TRIED, {})
+    rest = [name for name in _order(task, facts) if not _is_used_up(task, tried, name)]
+    used = [name for name in tried if _is_used_up(task, tried, name)]
+    found = [task.agent, *(f"then {name}" for name in rest), *(f"{name} has used up its attempts" for name in used)]
+    return ", ".join(filter(None, found))
+
+
+def begin_anew(task: Task) -> dict[str, Any]:
+    """A person lets a task try again: it begins with the first agent, and nobody has tried it yet."""
+    facts = task.baseline_facts
+    first = (facts.get(AGENTS) or [task.agent])[0]
+    model = facts.get(TRIED, {}).get(first, facts).get(MODEL, "")
+    if TRIED not in facts:
+        return {"agent": task.agent, "baseline": task.baseline}
+    fresh = {name: value for name, value in facts.items() if name not in (TRIED, MODEL)}
+    return {"agent": first, "baseline": texts.write(fresh | ({MODEL: model} if model else {}))}
+
+
+def next_agent(transaction: Transaction, task: Task) -> str:
+    """Who goes on when the attempts of the present agent are used up: one that can start now before one that is held or works nowhere."""
+    facts = task.baseline_facts
+    left = [name for name in _order(task, facts) if not _is_used_up(task, facts.get(TRIED, {}), name)]
+    if not left:
+        return ""
+    held = {
+        row["name"] for row in transaction.query("list_holds", now=transaction.now()) if row["host"] == task.held_host
+    }
+    served = {row["name"] for row in transaction.query("list_offers") if row["kind"] == "agent"}
+    return min(left, key=lambda name: (name in held, name not in served))
+
+
+def pass_on(transaction: Transaction, task: Task, agent: str, *, spent: bool) -> Task | None:
+    """Let `agent` go on, with its own count of attempts and its own model; None when the task has moved meanwhile."""
+    facts = task.baseline_facts
+    tried = dict(facts.get(TRIED, {}))
+    tried[task.agent] = {_ATTEMPT: task.attempt + spent, MODEL: facts.get(MODEL, "")}
+    before = tried.pop(agent, {})
+    facts |= {TRIED: tried, MODEL: before.get(MODEL, "")}
+    row = transaction.one(
+        "pass_on_task",
+        key=task.key,
+        fence=task.fence,
+        seen=task.state,
+        lease_until=task.lease_until or 0.0,
+        before=task.agent,
+        agent=agent,
+        attempt=before.get(_ATTEMPT, 1),
+        baseline=texts.write(facts),
+        now=transaction.now(),
+        lease_now=transaction.lease_now(),
+    )
+    return Task(**row) if row else None
+
+
+def leave_held(store: Store, *, held: Container[str], able: Sequence[str], project: str = "") -> list[Task]:
+    """Ready tasks whose agent is held go on with the next one that can start; where there is none they wait."""
+    found = []
+    for task in tasks.listing(store, project=project, state=states.READY):
+        facts = task.baseline_facts if task.agent in held else {}
+        tried = facts.get(TRIED, {})
+        free = [name for name in _order(task, facts) if name in able and name not in held]
+        agent = next((name for name in free if not _is_used_up(task, tried, name)), "")
+        if not agent:
+            continue
+        with store.transaction() as transaction:
+            passed = pass_on(transaction, task, agent, spent=False)
+            if passed is not None:
+                why = f"{task.agent} is held"
+                journal.append(transaction, "task.edited", task=passed, agent=agent, reason=why)
+                found.append(passed)
+    return found
+
+
+def _order(task: Task, facts: dict[str, Any]) -> list[str]:
+    """The others of its list, those behind the present one first."""
+    names: list[str] = facts.get(AGENTS) or []
+    here = names.index(task.agent) if task.agent in names else -1
+    return [name for name in (*names[here + 1 :], *names[: max(here, 0)]) if name != task.agent]
+
+
+def _is_used_up(task: Task, tried: dict[str, Any], name: str) -> bool:
+    return bool(tried.get(name, {}).get(_ATTEMPT, 0) > task.max_attempts)
+
+
+# --- needs: what becomes ready when a task is done, and what is stuck when it is not -----------------------------
+
+
+def _meet(transaction: Transaction, task: Task) -> list[Task]:
+    """`task` is done: count it off for everybody who waits for it, and wake those who wait for nothing else."""
+    if not transaction.query("lock_dependents", needs=task.key):
+        return []
+    transaction.execute("lower_open_needs", needs=task.key)
+    transaction.execute("meet_needs", needs=task.key)
+    woken = fetch_all(transaction, Task, "wake_dependents", needs=task.key, now=transaction.now())
+    for other in woken:
+        journal.append(transaction, "task.readied", task=other, needed=task.label)
+    return woken
+
+
+def _strand(transaction: Transaction, task: Task) -> list[Task]:
+    """`task` will not be done: block what waits for it, and what waits for that.
+
+    Outside a batch only a cancelled task strands others: a blocked one is expected back. Inside a batch the
+    fan-in has to be reached, so the sub-tasks that cannot start are blocked with the one they need. Who runs in a race
+    strands nobody: the end of the race says what becomes of its part.
+    """
+    reason = f"it needs '{task.label}', which is {task.state}"
+    victims: list[Task] = []
+    edge = [task.key] if task.kind != ENTRANT else []
+    while edge:
+        for dependent in transaction.query("list_dependents", needs=edge.pop()):
+            if dependent["state"] != states.WAITING:
+                continue
+            candidate = transaction.one("get_task", key=dependent["key"])
+            if candidate is None or (task.state == states.BLOCKED and candidate["kind"] not in PARTS):
+                continue
+            row = transaction.one(
+                "block_victim", key=candidate["key"], reason=reason, blocked_by=task.key, now=transaction.now()
+            )
+            if row is not None:
+                victims.append(Task(**row))
+                if victims[-1].kind != ENTRANT:
+                    edge.append(victims[-1].key)
+                journal.append(transaction, "task.blocked", task=victims[-1], reason=reason)
+    return victims
+
+
+def _waive_cancelled(transaction: Transaction, task: Task) -> None:
+    """A person says: go on without the needs that were cancelled."""
+    for need in transaction.query("list_needs", task=task.key):
+        if need["state"] == states.CANCELLED and not need["met"]:
+            transaction.execute("waive_need", task=task.key, needs=need["key"])
+            transaction.execute("lower_one_need", key=task.key)

@@ -1,4 +1,6 @@
-"""The row of a gate, written by whoever puts a task behind one, and what people answered. What an answer means is `board.gates`."""
+"""The row of a gate, written by whoever puts a task behind one, and what people answered. What an answer means is `board.gates`.
+
+And messages for a person or a supervisor that may not be running."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from handoff.board.tasks import states
 from handoff.store.database import fetch_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
@@ -80,3 +82,49 @@ class Answer(Record):
 def answers_of(store: Store, *, key: int) -> list[Answer]:
     """The last answers, in the order they were given."""
     return fetch_all(store, Answer, "list_answers", task=key, limit=_LAST_ANSWERS)[::-1]
+
+
+# --- messages ----------------------------------------------------------------------------------------------------
+
+MESSAGES = 100
+
+
+class Message(Record):
+    """One message; it is taken once."""
+
+    key: int
+    kind: str
+    project: str
+    task: int | None
+    body: str
+    created_at: float
+    taken_at: float | None
+    taken_by: str
+
+
+def post_message(
+    store: Store, *, kind: str, project: str = "", task: int | None = None, body: Mapping[str, Any] | None = None
+) -> Message:
+    """Leave a message, in the transaction of what it tells of."""
+    with store.transaction(scopes=()) as transaction:
+        (row,) = transaction.query(
+            "post_inbox",
+            kind=kind,
+            project=project,
+            task=task,
+            body=texts.write(dict(body or {})),
+            now=transaction.now(),
+        )
+        return Message(**row)
+
+
+def unread_messages(store: Store, *, limit: int = MESSAGES) -> list[Message]:
+    """Messages nobody has taken, the oldest first."""
+    return fetch_all(store, Message, "read_inbox", limit=limit)
+
+
+def take_message(store: Store, *, key: int, taken_by: str) -> Message | None:
+    """Take a message; None when somebody else was faster."""
+    with store.transaction(scopes=()) as transaction:
+        row = transaction.one("take_inbox", key=key, taken_by=taken_by, now=transaction.now())
+    return Message(**row) if row else None

@@ -1,4 +1,4 @@
-"""Tasks: one durable unit of work for exactly one session at a time."""
+"""Tasks: one durable unit of work for exactly one session at a time; and the projects that they belong to."""
 
 from __future__ import annotations
 
@@ -247,6 +247,21 @@ def listing(
     return fetch_all(store, Task, "list_tasks" if include_ended else "list_live_tasks", project=project, limit=limit)
 
 
+def page(
+    store: Store,
+    *,
+    project: str = "",
+    state: str = "",
+    id: str = "",
+    include_ended: bool = False,
+    after: int = 0,
+    limit: int = 100,
+) -> list[Task]:
+    """Tasks by their keys: what comes after one, whatever happened to the rows before it."""
+    asked = {"project": project, "state": state, "id": id, "ended": int(include_ended), "after": after, "limit": limit}
+    return fetch_all(store, Task, "page_of_tasks", **asked)
+
+
 def count(store: Store, *, project: str = "", state: str = "", include_ended: bool = False) -> int:
     """How many tasks `listing` would give without its limit."""
     with store.transaction(write=False) as transaction:
@@ -460,3 +475,51 @@ def check_fields(*, id: str, brief: str, title: str, max_attempts: int, estimate
 def _only(rows: list[Row]) -> Row:
     (row,) = rows
     return row
+
+
+# --- projects ----------------------------------------------------------------------------------------------------
+
+_RENAMES = (
+    "rename_project_in_task",
+    "rename_project_in_batch",
+    "rename_project_in_session",
+    "rename_project_in_pause",
+    "rename_project_in_inbox",
+    "rename_project_in_measure",
+    "rename_project_in_flow",
+    "rename_project_in_decision",
+    "rename_project_in_incident",
+    "rename_project_in_expense",
+    "rename_project_in_token",
+    "rename_project_in_transcript",
+)
+
+
+def project_workspaces(store: Store, *, project: str) -> list[str]:
+    """The folders that tasks of a project were written in."""
+    with store.transaction(write=False) as transaction:
+        return [row["workspace"] for row in transaction.query("list_workspaces", project=project) if row["workspace"]]
+
+
+def move_project(store: Store, *, project: str, old: Sequence[str], new: str) -> int:
+    """Live tasks, batches and flows of a project whose checkout was at `old` are at `new` now; how many rows changed."""
+    count = 0
+    with store.transaction() as transaction:
+        for place in old:
+            values = {"project": project, "old": place, "new": new}
+            for task in fetch_all(transaction, Task, "move_tasks_of_project", **values):
+                journal.append(transaction, "task.moved", task=task, workspace=new)
+                count += 1
+            count += transaction.execute("move_batches_of_project", **values)
+            count += transaction.execute("move_flows_of_project", **values)
+        if count:
+            journal.append(transaction, "project.moved", project=project, old=list(old), new=new)
+    return count
+
+
+def rename_project(store: Store, *, old: str, new: str) -> None:
+    """Every row of a project goes by another name; what the journal said before stays as it was said."""
+    with store.transaction() as transaction:
+        for query in _RENAMES:
+            transaction.execute(query, old=old, new=new)
+        journal.append(transaction, "project.renamed", project=new, old=old)

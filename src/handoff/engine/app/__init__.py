@@ -77,7 +77,7 @@ class App:
     def database(self) -> Database:
         """The relay's rows. It belongs to the thread that first asks; another thread composes its own App."""
         if self._database is None:
-            from handoff.store.drivers import open_database
+            from handoff.store import open_database
 
             self.open_home()
             self._database = open_database(self.database_url, clock=self.clock)
@@ -127,25 +127,24 @@ class App:
     @property
     def database_url(self) -> str:
         """HANDOFF_DATABASE_URL, else database_url in the home's config.toml, else the SQLite file in the home."""
-        from handoff.store import addresses
-        from handoff.store.drivers import database_url
+        from handoff.store import database, database_url
 
         url = self.settings.get("HANDOFF_DATABASE_URL")
         if not url:
             config = load_config(os.path.join(self.settings.home, HOME_CONFIG), HOME_KEYS)
             url = config.text("database_url")
-            if addresses.password_of(url):
+            if database.password_of(url):
                 refuse_readable(config.path)
         return self.encrypted(url) if url else database_url(self.settings)
 
     def encrypted(self, url: str) -> str:
         """The address of a Postgres with the encryption that the home's config.toml demands."""
-        from handoff.store import addresses
+        from handoff.store import database
 
-        if not addresses.is_postgres(url):
+        if not database.is_postgres(url):
             return url
         config = load_config(os.path.join(self.settings.home, HOME_CONFIG), HOME_KEYS)
-        return addresses.with_options(
+        return database.with_options(
             url, sslmode=config.text("database_sslmode"), sslrootcert=config.text("database_sslrootcert")
         )
 

@@ -109,11 +109,11 @@ def _may_have(app: App, name: str, place: str) -> bool:
     owners = project_owners(home, name)
     if owners or not os.path.isdir(os.path.join(home, name)):
         return not owners or place in owners
-    from handoff.board.tasks import projects
+    from handoff.board.tasks import tasks
 
     # In a database of many machines the folders are other machines' too, and say nothing about ours.
     alone = app.database_url.endswith(os.path.join(home, "handoff.db"))
-    folders = projects.workspaces(app.database, project=name) if alone and app.has_rows else []
+    folders = tasks.project_workspaces(app.database, project=name) if alone and app.has_rows else []
     places = {git_home(folder) for folder in folders if os.path.isdir(folder)}
     if places and place not in places:
         return False
@@ -138,11 +138,11 @@ def settle(app: App, project: Project) -> Project:
 
 def take_over(app: App, name: str, place: str) -> int:
     """The checkout at `place` is the project's from now on: its rows say so too. How many of them did not."""
-    from handoff.board.tasks import projects
+    from handoff.board.tasks import tasks
 
     old = [os.path.dirname(owner) for owner in project_owners(app.settings.home, name)]
     new = os.path.dirname(place) if os.path.basename(place) == ".git" else place
-    moved = projects.move(app.database, project=name, old=old, new=new) if app.has_rows else 0
+    moved = tasks.move_project(app.database, project=name, old=old, new=new) if app.has_rows else 0
     _move_claims(app, old, new)
     _write_owners(app, name, [place])
     return moved

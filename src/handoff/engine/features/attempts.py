@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from handoff.agents.contract import ENDINGS
-from handoff.agents.history.facts import HistoryFacts
-from handoff.agents.history.runs import failing_tests
+from handoff.agents.history.facts import HistoryFacts, failing_tests
 from handoff.base.clock import age, stamp
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import end_sentence, fenced, one_line
@@ -14,7 +13,7 @@ from handoff.board.events import journal
 from handoff.board.events.wording import refusal_words
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import states
-from handoff.engine.features import own_client
+from handoff.engine.features import recall
 from handoff.engine.features.recall import PastSession, deeds, facts_of, statements
 from handoff.feature.baton import GOAL, NEXT, RULES, TRIED, PromptPart, block, listing, pin
 
@@ -149,7 +148,7 @@ def _remembered(app: App, task: Task, past: PastSession, known: Session | None, 
     """What a session of ours printed, or what the client of a person's own tab kept of the time in which it had the task."""
     if known is None or known.kind != sessions.TAB or known.host != app.settings.host:
         return past._replace(facts=facts_of(app, project=task.project, session=past.name, agent=past.agent))
-    said = own_client.during(app, folder=known.workspace, since=past.at, until=until)
+    said = recall.conversation_during(app, folder=known.workspace, since=past.at, until=until)
     return past if said is None else past._replace(agent=said.agent, facts=said.beside(task.brief).facts)
 
 

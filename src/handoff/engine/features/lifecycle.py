@@ -12,7 +12,7 @@ from handoff.base.ids import FEATURE_NAME_BYTES, check_feature_name, slug
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import DEFAULT_CONFIG, PROJECT_FOLDER
 from handoff.engine.features.status import need_workspace, workspace_of
-from handoff.feature import folder, history, templates
+from handoff.feature import folder, templates
 from handoff.feature.folder import ARCHIVED, DOCUMENTS, Feature, HandoffFolder
 from handoff.git.plumbing import checkout, find_top, open_source
 
@@ -403,7 +403,7 @@ def carry_out(
         if active and (left or not current) and os.path.isdir(os.path.join(workspace.features, active)):
             folder.set_current(workspace, active)
         move = FeatureMove(os.urandom(5).hex(), app.clock.now(), kind, tuple(pairs), left)
-        history.append(_log(workspace), {**move._asdict(), "pairs": [list(pair) for pair in pairs]})
+        folder.append_log(_log(workspace), {**move._asdict(), "pairs": [list(pair) for pair in pairs]})
     return move
 
 
@@ -431,7 +431,7 @@ def made(app: App) -> list[FeatureMove]:
         return []
     return [
         FeatureMove(one["id"], one["time"], one["kind"], tuple((a, b) for a, b in one["pairs"]), one["active"])
-        for one in history.recent(_log(workspace))
+        for one in folder.read_log(_log(workspace))
     ]
 
 

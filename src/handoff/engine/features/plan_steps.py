@@ -17,9 +17,9 @@ from handoff.engine.features.status import (
     picture,
     refuse_invalid,
 )
-from handoff.feature import folder, history
+from handoff.feature import folder
+from handoff.feature import plan as plans
 from handoff.feature.plan import edit as plan_edit
-from handoff.feature.plan import plan as plans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +184,12 @@ def _evidence(app: App, facts: checkout.CheckoutFacts | None, *, unchecked: bool
 
 
 def _log_check(
-    app: App, view: View, verdict: Verdict, facts: checkout.CheckoutFacts | None, step: plans.Step, seen: history.Entry
+    app: App,
+    view: View,
+    verdict: Verdict,
+    facts: checkout.CheckoutFacts | None,
+    step: plans.Step,
+    seen: folder.LogEntry,
 ) -> None:
     entry = {
         "kind": "check",
@@ -199,7 +204,7 @@ def _log_check(
         "step": step.text,
         "tail": "" if verdict.green else verdict.tail[-1500:],
     }
-    history.append(view.feature, entry)
+    folder.append_log(view.feature, entry)
 
 
 def _refuse_vacuous(own: str, check: str, facts: checkout.CheckoutFacts | None) -> None:
@@ -299,12 +304,12 @@ def _append(feature: folder.Feature, name: str, heading: str, line: str) -> str:
     return path
 
 
-def accept(app: App) -> history.Entry:
+def accept(app: App) -> folder.LogEntry:
     """Stamp 'reviewed at this commit', so that staleness is counted from here."""
     view = look(app)
     facts = git_facts(app)
     if facts is None or not facts.head:
         raise UserError("There is no commit to accept.", "Run it inside a git repository with at least one commit.")
-    entry: history.Entry = {"kind": "accept", "time": stamp(app.clock.now()), **picture(view, facts)}
-    history.append(view.feature, entry)
+    entry: folder.LogEntry = {"kind": "accept", "time": stamp(app.clock.now()), **picture(view, facts)}
+    folder.append_log(view.feature, entry)
     return entry

@@ -11,9 +11,9 @@ from handoff.base.markdown import fenced
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
 from handoff.base.settings import PROJECT_FOLDER, Config, project_config
-from handoff.engine.features import status, teammates
-from handoff.engine.features.pinned import goal_part, rules_and_goal
-from handoff.feature import documents, excerpts, folder, history, templates
+from handoff.engine.features import status
+from handoff.feature import excerpts, folder, templates
+from handoff.feature import plan as plans
 from handoff.feature.baton import (
     END,
     GOAL,
@@ -35,7 +35,7 @@ from handoff.feature.baton import (
     rule_parts,
     tail,
 )
-from handoff.feature.plan import plan as plans
+from handoff.feature.excerpts import goal_part, rules_and_goal
 from handoff.git.plumbing import checkout
 
 if TYPE_CHECKING:
@@ -215,13 +215,14 @@ def _orders(app: App, view: View, kind: str, reading: str, *, embed: bool, chat:
             pin(work.strip(), "Part two: carry the plan out" if made else ""),
         ],
         PROOF: [pin(templates.bullets(proof))],
-        LIMITS: [pin(f"{templates.LIMITS}\n- {_language(view.config)}")],
+        LIMITS: [
+            pin(
+                f"{templates.LIMITS}\n- Write the prose of the documents in {config.text('language')}; headings and boxes of "
+                "STATE.md stay as they are."
+            )
+        ],
         END: [pin("Before you stop, for any reason:\n" + templates.stopping_rules(where, program, chat=chat))],
     }
-
-
-def _language(config: Config) -> str:
-    return f"Write the prose of the documents in {config.text('language')}; headings and boxes of STATE.md stay as they are."
 
 
 def _left_to_do(view: View) -> list[str]:
@@ -230,13 +231,13 @@ def _left_to_do(view: View) -> list[str]:
     planned = _planned(text)
     if planned:
         return [f"Noted {planned[-1][2:]}"]
-    micro = documents.body_of(text, _MICRO).strip()
+    micro = folder.body_of(text, _MICRO).strip()
     return [f"The last session's next micro-step: {' '.join(micro.split())}"] if micro not in ("", "Unknown.") else []
 
 
 def _planned(text: str) -> list[str]:
     """The notes that say what is next."""
-    notes = [line for line in documents.body_of(text, "Notes").splitlines() if line.startswith("- ")]
+    notes = [line for line in folder.body_of(text, "Notes").splitlines() if line.startswith("- ")]
     return [line for line in notes if ": next" in line.casefold()]
 
 
@@ -296,7 +297,7 @@ def _worth_reading(kind: str, readiness: dict[str, str]) -> tuple[str, ...]:
     """The documents of a reading list; a working session is not sent to empty scaffolds."""
     if kind not in _WORKING:
         return READ[kind]
-    return tuple(name for name in READ[kind] if readiness.get(name) not in (documents.SCAFFOLD, documents.MISSING))
+    return tuple(name for name in READ[kind] if readiness.get(name) not in (folder.SCAFFOLD, folder.MISSING))
 
 
 def _parts(
@@ -308,11 +309,11 @@ def _parts(
     """
     where, plan = view.folder, view.plan
     git_parts = _begin_git_parts(app, facts, moved)
-    others = teammates.at_work(app)
+    others = status.at_work(app)
     feature, session = view.texts["FEATURE.md"] or "", view.texts["SESSION.md"] or ""
     decisions = folder.optional_document(view.feature, "DECISIONS.md") or ""
     rules, goal = rules_and_goal(feature, session, decisions)
-    project = teammates.project_of(app)
+    project = status.project_of(app)
     return {
         RULES: rule_parts(app.settings.home, project, view.workspace.root, rules),
         GOAL: [
@@ -320,22 +321,22 @@ def _parts(
             *(
                 _document(view, name[:-3].capitalize(), name, priority, 0.6, _focus(view))
                 for name, priority in (("SPEC.md", 7), ("DESIGN.md", 8))
-                if documents.readiness(name, view.texts[name]) == documents.READY
+                if folder.readiness(name, view.texts[name]) == folder.READY
             ),
         ],
         STATE: [
             *([_plan(view)] if plan.marks and kind not in ("spec", "design") else []),
             *git_parts(),
-            _listing("Last checks", _check_lines(app, view, facts), priority=3, path=f"{where}/{history.FILE}"),
-            block("What the last check said", _red_check(view), 3, f"{where}/{history.FILE}"),
+            _listing("Last checks", _check_lines(app, view, facts), priority=3, path=f"{where}/{folder.LOG_FILE}"),
+            block("What the last check said", _red_check(view), 3, f"{where}/{folder.LOG_FILE}"),
             _listing("Others at work here", others, priority=5),
             _listing("Known risks", plan.risks, priority=6, path=f"{where}/STATE.md"),
-            PromptPart(
-                title="Other notes in STATE.md",
-                text=excerpts.state_notes(view.texts["STATE.md"] or ""),
-                priority=6,
-                path=f"{where}/STATE.md",
-                share=0.3,
+            block(
+                "Other notes in STATE.md",
+                excerpts.state_notes(view.texts["STATE.md"] or ""),
+                6,
+                f"{where}/STATE.md",
+                0.3,
             ),
             *_context_parts(view),
         ],
@@ -354,22 +355,24 @@ def _with_own_client(
 
     if not stores_here(view.workspace.root, app.settings.environment):
         return sections
-    from handoff.engine.features import own_client
+    from handoff.engine.features import recall
 
     about = f"features/{os.path.basename(view.feature.path)}"
     client, session = order.caller
-    past = own_client.last(app, folder=view.workspace.root, since=begun, about=about, client=client, session=session)
+    past = recall.last_conversation(
+        app, folder=view.workspace.root, since=begun, about=about, client=client, session=session
+    )
     if past is None:
         return sections
     from handoff.engine.features import attempts
 
-    checked = history.last(view.entries, "check") or {}
+    checked = folder.last_logged(view.entries, "check") or {}
     return attempts.with_conversation(sections, past, checked=parse_stamp(str(checked.get("time"))) or 0.0)
 
 
 def _earlier(app: App, view: View, project: str) -> list[PromptPart]:
     """What sessions did that had a step of this feature as their task."""
-    steps = teammates.tasks_of(app, project, os.path.basename(view.feature.path)) if project else []
+    steps = status.tasks_of(app, project, os.path.basename(view.feature.path)) if project else []
     if not steps:  # reading what sessions did loads more than the whole rest of a baton
         return []
     from handoff.engine.features import attempts
@@ -393,11 +396,11 @@ def _plan(view: View) -> PromptPart:
 def _last_notes(view: View) -> PromptPart:
     """What the last session left: its document, or what `note` wrote into the scaffold."""
     title, text = f"Last session's notes{_changed(view)}", _without_told(view.texts["SESSION.md"])
-    if documents.readiness("SESSION.md", text) == documents.READY:
-        return block(title, documents.nested(text or ""), 4, f"{view.folder}/SESSION.md", 0.5)
-    return _newest(
-        title, documents.body_of(text or "", "Notes"), priority=4, path=f"{view.folder}/SESSION.md", share=0.5
-    )
+    if folder.readiness("SESSION.md", text) == folder.READY:
+        return block(title, folder.nested(text or ""), 4, f"{view.folder}/SESSION.md", 0.5)
+    notes = folder.body_of(text or "", "Notes")
+    part = block(title, notes, 4, f"{view.folder}/SESSION.md", 0.5)
+    return part._replace(shrink=lambda room: tail(notes, room))  # it is appended to: where it is cut, its end stays
 
 
 def _without_told(text: str | None) -> str | None:
@@ -406,7 +409,7 @@ def _without_told(text: str | None) -> str | None:
         return text
     told = set(_planned(text)[-1:])
     kept = "\n".join(line for line in text.split("\n") if ": Rule: " not in line and line not in told)
-    micro = documents.body_of(text, _MICRO).strip()
+    micro = folder.body_of(text, _MICRO).strip()
     return kept.replace(micro, "", 1) if micro and not told else kept
 
 
@@ -419,21 +422,13 @@ def _changed(view: View) -> str:
 
 
 def _document(view: View, title: str, name: str, priority: int, share: float, about: str = "") -> PromptPart:
-    text, path = documents.nested(view.texts[name] or ""), f"{view.folder}/{name}"
-    part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
+    text, path = folder.nested(view.texts[name] or ""), f"{view.folder}/{name}"
+    part = block(title, text, priority, path, share)
     return part._replace(shrink=lambda room: excerpts.relevant(text, about, room, path)) if about else part
 
 
-def _newest(title: str, text: str, *, priority: int, path: str, share: float) -> PromptPart:
-    """A document that is appended to: where it must be cut, its end stays."""
-    part = PromptPart(title=title, text=text, priority=priority, path=path, share=share)
-    return part._replace(shrink=lambda room: tail(text, room))
-
-
 def _listing(title: str, items: Sequence[str], *, priority: int, path: str = "") -> PromptPart:
-    return PromptPart(
-        title=title, text=templates.bullets(list(items), none=""), priority=priority, path=path, share=0.3
-    )
+    return block(title, templates.bullets(list(items), none=""), priority, path, 0.3)
 
 
 def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drift) -> Callable[[], list[PromptPart]]:
@@ -472,14 +467,9 @@ def _begin_git_parts(app: App, facts: checkout.CheckoutFacts | None, moved: Drif
         return [
             state._replace(shrink=lambda room: listing(lines, room)),
             _listing(title, found, priority=5, path="git log"),
-            PromptPart(
-                title="The diff of what is not committed",
-                text=fenced(diff, "diff") if diff else "",
-                priority=7,
-                path="git diff HEAD",
-                share=0.25,
-                shrink=lambda room: fenced(head(diff, room - 5, "git diff HEAD"), "diff"),
-            ),
+            block(
+                "The diff of what is not committed", fenced(diff, "diff") if diff else "", 7, "git diff HEAD", 0.25
+            )._replace(shrink=lambda room: fenced(head(diff, room - 5, "git diff HEAD"), "diff")),
         ]
 
     return answer
@@ -513,7 +503,7 @@ def _context_parts(view: View) -> list[PromptPart]:
             raise UserError(fault, "Take it out of the list: prompts quote files of the repository alone.")
         if os.path.isfile(path) and os.path.getsize(path) <= _CONTEXT_BYTES:
             text = files.read_text(path).strip()
-            parts.append(PromptPart(title=f"File {name}", text=text, priority=9, path=name, share=0.5))
+            parts.append(block(f"File {name}", text, 9, name))
         elif not os.path.isfile(path):
             fault = f"{view.workspace.config}: context_files names '{name}', which is not there."
             raise UserError(fault, "Fix the list.")
@@ -531,7 +521,7 @@ def _remember(app: App, view: View, kind: str, facts: checkout.CheckoutFacts | N
     if newest is not None and newest.get("prompt") == kind and status.is_same_handoff(newest, view, facts):
         return  # the same hand-off printed again is not a new one
     entry = {"kind": "handoff", "time": stamp(app.clock.now()), "prompt": kind, "step": _focus(view)}
-    history.append(view.feature, {**entry, **status.picture(view, facts)})
+    folder.append_log(view.feature, {**entry, **status.picture(view, facts)})
 
 
 def plain(app: App, *, kind: str) -> Prompt:
@@ -547,18 +537,15 @@ def plain(app: App, *, kind: str) -> Prompt:
             name, path = os.path.basename(target), target
     feature = folder.Feature(name or "current", path)
     there = workspace is not None and os.path.isdir(path)
-    readiness = dict.fromkeys(folder.DOCUMENTS, documents.MISSING)
+    readiness = dict.fromkeys(folder.DOCUMENTS, folder.MISSING)
     if workspace is not None and there:
         readiness = status.half_made(workspace, feature).readiness()
     values = values_for(app, root, feature, project_config(root), kind, readiness)
     if not there:
         values["read_files"] = templates.bullets([f"`{PROJECT_FOLDER}/current/{doc}`" for doc in READ[kind]])
     template = templates.load(f"default_{kind}_prompt.md", workspace, warnings.append)
-    state = "" if kind not in _WORKING or "{{workflow_instructions}}" in template.text else _plain_state(values)
+    state = ""
+    if kind in _WORKING and "{{workflow_instructions}}" not in template.text:  # nothing is looked at: read, then work
+        state = f"## Read, in this order\n{values['read_files']}\n\n## Work\n{values['workflow_instructions']}"
     text = templates.render(template, {**values, templates.STATE_FIELD: state}, warnings.append)
     return prompt_of(kind, text)._replace(warnings=tuple(warnings))
-
-
-def _plain_state(values: dict[str, str]) -> str:
-    """Where nothing is looked at: what to read, and how to work."""
-    return f"## Read, in this order\n{values['read_files']}\n\n## Work\n{values['workflow_instructions']}"

@@ -1,30 +1,34 @@
-"""What a session did, ran, saw and gave up, in the words of a baton: the same for sessions of ours and for a person's own."""
+"""What sessions did, ran, saw and gave up, in the words of a baton: the same for sessions of ours and for what a person's own client keeps of its conversations."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
-from handoff.agents.adapters import command
-from handoff.agents.adapters.streams import entries_of
+from handoff.agents.adapters.pieces import entries_of
 from handoff.agents.history import entries as form
 from handoff.agents.history.facts import HistoryFacts, facts
+from handoff.agents.history.sessions import stored_sessions
+from handoff.agents.history.stores.table import COPY, STORES, read_entries
 from handoff.agents.monitor import EVENTS
 from handoff.base.clock import stamp
-from handoff.base.errors import UserError
+from handoff.base.errors import HandoffError, UserError
 from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.base.redaction import without_secrets
+from handoff.base.redaction import secret_values, without_secrets
 from handoff.engine.app.home import home_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from handoff.agents.contract import AgentEvent
-    from handoff.agents.history.facts import Utterance
-    from handoff.agents.history.runs import CommandRun
+    from handoff.agents.history.entries import HistoryEntry
+    from handoff.agents.history.facts import CommandRun, Utterance
+    from handoff.agents.history.stores.table import StoredSession
     from handoff.engine.app import App
+
 
 _READ = 2_000_000
 _SHOWN, _SAID, _ALIKE, _RULES, _LONGEST = 8, 40, 3, 12, 400
@@ -81,13 +85,13 @@ def output_of(
     """The last lines that the client of a session printed, without secrets, and who understands them."""
     text = folders.tail(place, EVENTS, limit)
     if not text:
-        return [], command.read
+        return [], catalog.read_words
     config = home_config(app)
     try:
         adapter = catalog.adapter(agent, commands=config.values["agents"], where=config.path)
         read, secrets = adapter.read, adapter.secrets
     except UserError:  # it left the settings; what it said is still there
-        read, secrets = command.read, ()
+        read, secrets = catalog.read_words, ()
     text = without_secrets(text, app.settings.environment, secrets)  # of older ones; newer are written without
     return [line for line in text.split("\n") if line.strip()], read
 
@@ -156,3 +160,72 @@ def own_words(known: HistoryFacts) -> Iterator[tuple[float, str]]:
 def _short(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[:limit] + " …"
+
+
+_LOOKED_AT = 3
+_TICK = 1.0
+"""A record's times may be whole seconds."""
+
+
+def last_conversation(
+    app: App, *, folder: str, since: float, about: str, client: str = "", session: str = ""
+) -> PastSession | None:
+    """The newest conversation since a moment, unless it was begun with a text of ours about something else.
+
+    Never `session` itself, and for a client only its own, because what was said to one vendor goes to another only where the
+    person sees it."""
+    for stored in _since(app, folder, since, client):
+        if stored.id == session:
+            continue
+        past = _past(app, stored, read_entries(stored))
+        if past is not None and (not past.facts.handed or about in past.facts.handed):
+            return past
+    return None
+
+
+def conversation_during(app: App, *, folder: str, since: float, until: float) -> PastSession | None:
+    """What was said and done between two moments, with the person's last word before them: it led there.
+
+    Of several conversations at once it is the one in which most was done."""
+    found = [
+        past
+        for stored in _since(app, folder, since, "")
+        if (past := _past(app, stored, _between(read_entries(stored), since - _TICK, until + _TICK))) is not None
+    ]
+    return max(
+        found, key=lambda one: len(one.facts.runs) + len(one.facts.files) + len(one.facts.statements), default=None
+    )
+
+
+def _since(app: App, folder: str, since: float, client: str) -> list[StoredSession]:
+    if client and client not in STORES:
+        return []
+    found = stored_sessions(folder, app.settings.environment, clients=(client,) if client else ())
+    return [one for one in found if one.state != COPY and not one.trouble and one.at >= since - _TICK][:_LOOKED_AT]
+
+
+def _between(entries: Iterable[HistoryEntry], since: float, until: float) -> Iterator[HistoryEntry]:
+    before: HistoryEntry | None = None
+    at = 0.0
+    for entry in entries:
+        at = entry.at or at  # what has no time of its own happened with the one before it
+        if at and at < since:
+            before = entry if entry.role == form.PERSON and entry.kind in (form.SAY, form.STEER) else before
+        elif at <= until:
+            if before is not None:
+                yield before
+                before = None
+            yield entry
+
+
+def _past(app: App, stored: StoredSession, entries: Iterable[HistoryEntry]) -> PastSession | None:
+    """The facts with paths as the folder has them; None where nothing was said, or a store cannot be read: that takes nothing from a text."""
+    try:
+        known = facts(entries, secrets=secret_values(app.settings.environment))
+    except HandoffError:
+        return None
+    if not known.instructions and not known.statements:
+        return None
+    inside = os.path.join(stored.folder, "")
+    files = tuple(one._replace(path=one.path.removeprefix(inside)) for one in known.files)
+    return PastSession(stored.id[:13], stored.client, known.at or stored.at, known._replace(files=files))

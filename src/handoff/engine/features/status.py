@@ -1,22 +1,25 @@
-"""The read side: what is known about the active feature, what changed since the last hand-off, what to do next."""
+"""The read side: what is known about the active feature and who works beside it, what changed since the last hand-off, what to do next."""
 
 from __future__ import annotations
 
 import os
 
-from handoff.base.clock import stamp
-from handoff.base.errors import Refused, UserError
+from handoff.base.clock import age, stamp
+from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, Config, project_config
-from handoff.feature import documents, folder, history
-from handoff.feature.plan import plan as plans
+from handoff.feature import folder
+from handoff.feature import plan as plans
 from handoff.git.plumbing import checkout, find_top
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.feature.folder import Feature, HandoffFolder
+
 
 _LISTED, _LOOKED_AT = 8, 200
 
@@ -29,7 +32,7 @@ class View(Record):
     config: Config
     plan: plans.Plan
     texts: dict[str, str | None]
-    entries: list[history.Entry]
+    entries: list[folder.LogEntry]
 
     @property
     def folder(self) -> str:
@@ -38,8 +41,8 @@ class View(Record):
 
     def readiness(self) -> dict[str, str]:
         """Each document's state; STATE.md's is the plan's."""
-        words = {plans.VALID: "planned", plans.EMPTY: documents.SCAFFOLD}
-        found = {name: documents.readiness(name, self.texts[name]) for name in folder.DOCUMENTS}
+        words = {plans.VALID: "planned", plans.EMPTY: folder.SCAFFOLD}
+        found = {name: folder.readiness(name, self.texts[name]) for name in folder.DOCUMENTS}
         if self.texts["STATE.md"] is not None:
             found["STATE.md"] = words.get(self.plan.verdict, self.plan.verdict)
         return found
@@ -48,7 +51,7 @@ class View(Record):
 class Drift(Record):
     """What happened to the repository since the last hand-off or review."""
 
-    since: history.Entry | None
+    since: folder.LogEntry | None
     commits: int | None = 0
     touched: tuple[str, ...] = ()
     notes_old: bool = False
@@ -116,7 +119,7 @@ def look(app: App) -> View:
     config = project_config(workspace.root)
     plan = plans.parse(texts["STATE.md"] or "")
     return View(
-        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
+        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=folder.read_log(feature)
     )
 
 
@@ -134,7 +137,7 @@ def half_made(workspace: HandoffFolder, feature: Feature) -> View:
     plan = plans.parse(texts["STATE.md"] or "# Execution Plan\nNot yet generated.\n")
     config = project_config(workspace.root)
     return View(
-        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=history.recent(feature)
+        workspace=workspace, feature=feature, config=config, plan=plan, texts=texts, entries=folder.read_log(feature)
     )
 
 
@@ -168,7 +171,7 @@ def refuse_idle(view: View, program: str) -> None:
 
 def refuse_scaffold(view: View, program: str, command: str) -> None:
     """A feature that still says what the scaffold said."""
-    if view.plan.verdict != plans.INVALID and view.readiness()["FEATURE.md"] == documents.REVIEW:
+    if view.plan.verdict != plans.INVALID and view.readiness()["FEATURE.md"] == folder.REVIEW:
         raise UserError(
             "FEATURE.md still contains scaffold content and needs review.",
             f"Edit {view.folder}/FEATURE.md: replace the example sentences. Then: {program} {command}",
@@ -177,7 +180,7 @@ def refuse_scaffold(view: View, program: str, command: str) -> None:
 
 def refuse_lost_progress(view: View) -> None:
     """A plan that lost its finished steps since the last hand-off."""
-    handed = history.last(view.entries, "handoff")
+    handed = folder.last_logged(view.entries, "handoff")
     done = int(handed.get("done", 0)) if handed else 0
     if done and view.plan.verdict in (plans.EMPTY, plans.INVALID) and not view.plan.done:
         raise Refused(
@@ -197,7 +200,7 @@ def begin_git_facts(app: App) -> Callable[[], checkout.CheckoutFacts | None]:
     return checkout.begin_facts(top, environment=app.git_environment) if top else lambda: None
 
 
-def baseline(view: View, facts: checkout.CheckoutFacts | None, *, handing: bool) -> history.Entry | None:
+def baseline(view: View, facts: checkout.CheckoutFacts | None, *, handing: bool) -> folder.LogEntry | None:
     """The hand-off or review to compare with. While handing on, the same prompt printed twice is one hand-off."""
     entries = [entry for entry in view.entries if entry["kind"] in ("handoff", "accept")]
     if handing and len(entries) > 1 and entries[-1] is view.entries[-1] and is_same_handoff(entries[-1], view, facts):
@@ -205,27 +208,27 @@ def baseline(view: View, facts: checkout.CheckoutFacts | None, *, handing: bool)
     return entries[-1] if entries else None
 
 
-def is_same_handoff(entry: history.Entry, view: View, facts: checkout.CheckoutFacts | None) -> bool:
+def is_same_handoff(entry: folder.LogEntry, view: View, facts: checkout.CheckoutFacts | None) -> bool:
     """Whether nothing has happened since a hand-off was recorded."""
     return entry["kind"] == "handoff" and all(entry.get(key) == value for key, value in picture(view, facts).items())
 
 
-def picture(view: View, facts: checkout.CheckoutFacts | None) -> history.Entry:
+def picture(view: View, facts: checkout.CheckoutFacts | None) -> folder.LogEntry:
     """What is recorded of a moment, to see later what changed."""
     return {
         "head": facts.head if facts else "",
         "branch": facts.branch if facts else "",
         "dirty": len(facts.dirty) if facts else 0,
         "done": view.plan.done,
-        "state": history.digest(view.texts["STATE.md"]),
-        "session": history.digest(view.texts["SESSION.md"]),
+        "state": folder.digest(view.texts["STATE.md"]),
+        "session": folder.digest(view.texts["SESSION.md"]),
     }
 
 
 def drift(app: App, view: View, facts: checkout.CheckoutFacts | None, *, handing: bool = False) -> Drift:
     """Compare now with the last hand-off or review. Costs git calls only when HEAD has moved."""
     since = baseline(view, facts, handing=handing)
-    handed = history.last(view.entries, "handoff")
+    handed = folder.last_logged(view.entries, "handoff")
     lost = max(0, int(handed.get("done", 0)) - view.plan.done) if handed else 0
     if since is None or facts is None or not since.get("head") or since["head"] == facts.head:
         return Drift(since, lost_marks=lost)
@@ -236,7 +239,7 @@ def drift(app: App, view: View, facts: checkout.CheckoutFacts | None, *, handing
     changed = checkout.changed_paths(facts.top, old, "HEAD", environment=app.git_environment)
     named = _named_paths(view)
     touched = tuple(path for path in changed if path in named or os.path.basename(path) in named)
-    notes_old = commits > 0 and since.get("session") == history.digest(view.texts["SESSION.md"])
+    notes_old = commits > 0 and since.get("session") == folder.digest(view.texts["SESSION.md"])
     return Drift(since, commits, touched, notes_old and since["kind"] == "handoff", lost)
 
 
@@ -251,7 +254,7 @@ def untold(app: App, view: View, facts: checkout.CheckoutFacts | None) -> list[t
     if bare:
         found.append((f"{_counted(bare, 'decision')} without a reason", f"{program} decide 'WHAT' --because 'WHY'"))
     written = _changed_at(os.path.join(view.feature.path, "SESSION.md"))
-    checked = history.last(view.entries, "check")
+    checked = folder.last_logged(view.entries, "check")
     if checked is not None and checked.get("verdict") != "green" and str(checked.get("time")) > stamp(written):
         found.append(("the last check is red and no note explains it", f"{program} note 'why it is red'"))
     top = facts.top if facts else ""
@@ -302,7 +305,7 @@ def advise(view: View, program: str) -> Advice:
             f"{first.fault} {first.fix}",
             f"STATE.md {first}" + (f" ({len(plan.problems)} lines in all)" if len(plan.problems) > 1 else ""),
         )
-    if view.readiness()["FEATURE.md"] == documents.REVIEW:
+    if view.readiness()["FEATURE.md"] == folder.REVIEW:
         return Advice(
             "feature needs review",
             f"edit {where}/FEATURE.md",
@@ -337,3 +340,90 @@ def advise(view: View, program: str) -> Advice:
     current = plan.current
     assert current is not None  # noqa: S101 - a valid plan has one
     return Advice("ready to execute", f"{program} run --copy", current.text)
+
+
+_SHOWN = 10
+
+
+def at_work(app: App) -> list[str]:
+    """One line for each session that holds a task of this project, but for the one that asks."""
+    if not app.has_rows:
+        return []
+    from handoff.board.tasks import states, tasks
+    from handoff.engine.app.home import find_project
+
+    try:
+        project = find_project(app).name
+        held = tasks.listing(app.database, project=project, state=states.RUNNING, limit=_SHOWN)
+    except HandoffError as error:
+        return [f"unknown: {error.message}"]
+    mine = app.settings.get("HANDOFF_SESSION")
+    now = app.clock.now()
+    return [
+        f"{task.held_agent or 'a session'} on task {task.label}"
+        + (f" ({', '.join(task.patterns[:5])})" if task.patterns else "")
+        + _place_of(app, task)
+        + (f", seen {age(now - task.seen_at)} ago" if task.seen_at else "")
+        for task in held
+        if task.held_by != mine
+    ]
+
+
+def project_of(app: App) -> str:
+    """Under which name the relay knows this folder; empty where it does not."""
+    from handoff.engine.app.home import find_project
+
+    try:
+        return find_project(app).name
+    except HandoffError:
+        return ""
+
+
+def tasks_of(app: App, project: str, feature: str) -> list[Task]:
+    """The tasks that were made from steps of a feature, ended ones too."""
+    if not app.has_rows:
+        return []
+    from handoff.board.tasks import tasks
+
+    found = tasks.listing(app.database, project=project, include_ended=True)
+    return [task for task in found if (task.baseline_facts.get("step") or {}).get("feature") == feature]
+
+
+def under_way(app: App) -> dict[str, int]:
+    """How much the relay has under way in this project, as numbers; nothing where it cannot be read."""
+    if not app.has_rows:
+        return {}
+    from handoff.board.tasks import tasks
+    from handoff.engine.app.home import find_project
+
+    try:
+        project = find_project(app).name
+        return {what: count for what, count in tasks.counts(app.database, project=project).items() if count}
+    except HandoffError:
+        return {}
+
+
+def _place_of(app: App, task: Task) -> str:
+    """Where a session of this machine works and what keeps it there."""
+    if not has_folder(app, project=task.project, session=task.held_by or "-"):
+        return ""
+    from handoff.base.files import read_text
+    from handoff.base.light_json import loads
+
+    return fence_words(loads(read_text(_facts_path(app, task.project, task.held_by or "-"))))
+
+
+def has_folder(app: App, *, project: str, session: str) -> bool:
+    """Whether a session was started by this machine's relay, which keeps a folder for each; a person's tab has none."""
+    return os.path.exists(_facts_path(app, project, session))
+
+
+def _facts_path(app: App, project: str, session: str) -> str:
+    return os.path.join(app.settings.home, project, "sessions", session, "session.json")
+
+
+def fence_words(facts: Mapping[str, Any]) -> str:
+    """Where a session works and what keeps it there, from its own facts."""
+    place = "in a clone of its own" if facts.get("kind") == "clone" else "in this checkout"
+    sandbox = f"inside {facts.get('layer')}" if facts.get("sandbox", "none") != "none" else "without a sandbox"
+    return f", {place} {sandbox}"

@@ -13,7 +13,7 @@ from handoff.git.plumbing import Git, checkout, open_source, read_plain
 if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.features.status import View
-    from handoff.feature.history import Entry
+    from handoff.feature.folder import LogEntry
     from handoff.git.plumbing.checkout import CheckoutFacts
 
 UNCHANGED = "no file changed since"
@@ -22,7 +22,7 @@ _MOST_BYTES = 20_000_000
 _SHOWN = 8
 
 
-def take(app: App, view: View, facts: CheckoutFacts | None) -> Entry:
+def take(app: App, view: View, facts: CheckoutFacts | None) -> LogEntry:
     """What is kept with a verdict: the tree's id, and a mark for each file that no commit holds."""
     if facts is None or not facts.head:
         return {}
@@ -50,7 +50,7 @@ def _tree_id(app: App, facts: CheckoutFacts) -> str:
         rmtree(objects, ignore_errors=True)
 
 
-def verdict_lines(app: App, view: View, entries: list[Entry], facts: CheckoutFacts | None) -> list[str]:
+def verdict_lines(app: App, view: View, entries: list[LogEntry], facts: CheckoutFacts | None) -> list[str]:
     """Verdicts, oldest first, each with the tree it is about; of the newest also what has changed since."""
     lines = []
     for entry in entries:
@@ -64,7 +64,7 @@ def verdict_lines(app: App, view: View, entries: list[Entry], facts: CheckoutFac
     return lines
 
 
-def since(app: App, view: View, entry: Entry, facts: CheckoutFacts | None) -> str:
+def since(app: App, view: View, entry: LogEntry, facts: CheckoutFacts | None) -> str:
     """Whether the files are still what the check saw, in words for the next session."""
     old = entry.get("files")
     marks = _marks(view, facts) if facts is not None and isinstance(old, dict) else None

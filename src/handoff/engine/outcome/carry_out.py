@@ -16,11 +16,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.sessions import leases
-from handoff.board.tasks import batches, decisions, metrics, outcomes, states, tasks
+from handoff.board.tasks import batches, decisions, outcomes, states, tasks
 from handoff.engine.app.home import home_config
 from handoff.engine.features import plan_steps
 from handoff.engine.outcome import kinds
-from handoff.engine.outcome.ended import Finished
+from handoff.engine.outcome.kinds import Finished
 from handoff.engine.place import arrival, brought_home, publish, task_clones
 from handoff.engine.place.fanout import views
 from handoff.engine.place.landing.members import target_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.place.arrival import LandingPlan
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
     from handoff.store.database import Transaction
 
 JUDGED = "task.judged"  # in the journal: believed and kept, but not landed yet
@@ -270,7 +270,7 @@ def _write_rows(app: App, task: Task, decision: Decision, intent: dict[str, Any]
         waive(transaction, task, session, record)
         if intent.get("minutes") is not None and task.batch is not None:
             batch = batches.get(transaction, key=task.batch)  # said here, it wins over what was measured
-            metrics.record(transaction, batch=batch, summary=summary, session_minutes=float(intent["minutes"]))
+            batches.record_measure(transaction, batch=batch, summary=summary, session_minutes=float(intent["minutes"]))
         decisions.move(transaction, decision, state=decisions.DONE)
         if answer is not None:
             told = {"answered_by": answer.by, "reason": answer.reason, "answer": answer.text}

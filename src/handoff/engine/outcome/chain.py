@@ -17,8 +17,7 @@ from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import batches, decisions, outcomes, states, tasks
 from handoff.engine.app.home import home_config, project_name
-from handoff.engine.outcome.ended import Finished
-from handoff.engine.outcome.kinds import BRANCH, IN_ORDER, KINDS, is_judged_later, refuse_person
+from handoff.engine.outcome.kinds import BRANCH, IN_ORDER, KINDS, Finished, is_judged_later, refuse_person
 from handoff.engine.place.fanout import views
 
 if TYPE_CHECKING:
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.engine.outcome.ended import CurrentClaim
+    from handoff.engine.outcome.kinds import CurrentClaim
     from handoff.engine.place.arrival import JudgedWork, SentBack
     from handoff.engine.place.proof.evidence import Evidence
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
     from handoff.store.database import Transaction
 
 

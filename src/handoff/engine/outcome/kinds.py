@@ -1,4 +1,6 @@
-"""The kinds of tasks: who judges each, where it works, where its work lands, what a person's yes does."""
+"""The kinds of tasks: who judges each, where it works, where its work lands, what a person's yes does; whose report it is, and what came of it.
+
+Kept light, because a heartbeat loads it."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.engine.place.proof.evidence import Evidence
     from handoff.store.database import Transaction
 
 BRANCH, IN_ORDER, FLOW, NOWHERE = "branch", "in order", "flow", "nowhere"
@@ -161,3 +164,25 @@ def _import(name: str) -> Any:
     from importlib import import_module
 
     return import_module(name)
+
+
+class CurrentClaim(Record):
+    """A task, with which fence the caller speaks for it (none: a person who holds nothing), and where it was claimed."""
+
+    task: Task
+    fence: int | None
+    session: str
+    workspace: str = ""
+
+
+class Finished(Record):
+    """A report that was believed, and why."""
+
+    outcome: Outcome
+    evidence: Evidence
+    trouble: str = ""
+    """Why the record in git could not be written; the task is done all the same."""
+    waits: str = ""
+    """What keeps the work from landing: it is judged and kept, and a person is asked."""
+    ticked: str = ""
+    """What became of the step of a plan it was made from."""

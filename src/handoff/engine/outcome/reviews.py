@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from handoff.base.process import Completed
     from handoff.engine.app import App
-    from handoff.git.landing.members import Member
+    from handoff.git.landing.merge import Member
 
 
 def stop_or_resume(app: App, project: str) -> None:

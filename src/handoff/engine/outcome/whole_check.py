@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 SUITE = "suite"
 """In the manifest as it is kept: the command of the project's own suite, where that judges the whole."""

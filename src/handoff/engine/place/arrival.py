@@ -15,10 +15,10 @@ from handoff.engine.place.landing import conflict
 from handoff.engine.place.landing.members import target_of
 from handoff.engine.place.landing.resolvers import check_commit
 from handoff.engine.safety.snapshots import keep
-from handoff.git import control
-from handoff.git.control import Trust
+from handoff.git import obeyed
 from handoff.git.landing.merge import merge
 from handoff.git.landing.target import InTheWay
+from handoff.git.obeyed import Trust
 from handoff.git.plumbing.refs import head
 from handoff.git.snapshots.restore import tree_of
 
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from handoff.engine.place.proof.evidence import Evidence
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.conflicts import LaidOut
-    from handoff.git.landing.members import Member
-    from handoff.git.landing.merge import Conflicted
+    from handoff.git.landing.merge import Conflicted, Member
     from handoff.git.landing.target import Landing, Target
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
@@ -195,7 +194,7 @@ def _unseen(ground: _Ground, member: Member, error: landing.Unseen) -> NotLanded
     program, label = ground.app.settings.program, ground.task.label
     return NotLanded(
         f"'{label}' has not landed: it changes {error.paths}, which {error.who}. See the change:"
-        f" {program} show {label}\n" + "\n".join(control.in_words(error.found)),
+        f" {program} show {label}\n" + "\n".join(obeyed.in_words(error.found)),
         f"It is judged and kept. Land it with this change: {program} answer {label} yes. Or refuse it: {program} answer"
         f" {label} no 'REASON'",
     )

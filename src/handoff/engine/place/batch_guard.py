@@ -11,7 +11,7 @@ from handoff.engine.app.home import home_config
 from handoff.engine.safety import incidents
 from handoff.git import guard
 from handoff.git.plumbing import find_top
-from handoff.git.plumbing.repository import Repository
+from handoff.git.plumbing.objects import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

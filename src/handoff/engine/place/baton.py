@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from handoff.engine.features.attempts import Attempts
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.conflicts import LaidOut
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
     from handoff.store.database import Transaction
 
 COMMENTED = "comment.added"
@@ -189,7 +189,7 @@ def _of_feature(step: dict[str, str]) -> tuple[list[str], list[PromptPart]]:
     root, name = step.get("root", ""), step.get("feature", "")
     if not root or not name:
         return [], []
-    from handoff.engine.features.pinned import of_feature
+    from handoff.feature.excerpts import of_feature
 
     return of_feature(root, name)
 

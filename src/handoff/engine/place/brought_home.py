@@ -11,14 +11,14 @@ from handoff.base.errors import HandoffError
 from handoff.base.files import make_folder, read_bytes, write_atomic
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import PROJECT_FOLDER
-from handoff.feature.plan import plan as plans
+from handoff.feature import plan as plans
 from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 FEATURES = os.path.join(PROJECT_FOLDER, "features")
 _COPY = "documents"

@@ -26,12 +26,11 @@ from handoff.engine.safety.snapshots import SnapshotStore, keep
 from handoff.git import remotes
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.checkout import facts, git_path
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.plumbing.snapshot_repo import CHECKOUTS, TREE, SnapshotRepo, find_place
 from handoff.git.remotes import BASES, BRANCHES, PUBLISHED, BranchMoved, CheckoutStart, Remote
-from handoff.git.snapshots.location import CHECKOUTS, TREE, find_place
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.workspaces.workspaces import read_workspace
-from handoff.store.addresses import without_password
+from handoff.git.workspaces import read_workspace
+from handoff.store.database import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

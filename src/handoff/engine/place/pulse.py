@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from handoff.agents import folder as folders
+from handoff.base.bounds import is_alive
 from handoff.base.errors import UserError
-from handoff.base.marked import is_alive
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, sessions

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 from handoff.agents import folder as folders
 from handoff.agents.dialects import GIVEN, OPENED, SAID
+from handoff.base.bounds import end as end_processes
+from handoff.base.bounds import is_alive, of_session
 from handoff.base.errors import Away, Conflict
 from handoff.base.files import make_folder, remove, write_atomic
-from handoff.base.marked import end as end_processes
-from handoff.base.marked import is_alive, of_session
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
@@ -23,8 +23,8 @@ from handoff.engine.place.pulse import SUPERVISED, Trace, known_session, listing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from handoff.agents.endings import Bill
     from handoff.agents.session import AgentSession
-    from handoff.agents.usage import Bill
     from handoff.board.sessions.host_leases import Holding
     from handoff.board.sessions.leases import Claim
     from handoff.board.tasks.tasks import Task

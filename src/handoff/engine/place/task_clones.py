@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from handoff.engine.place.landing.renewal import Renewal
     from handoff.engine.safety.snapshots import SnapshotStore
     from handoff.git.landing.conflicts import LaidOut
-    from handoff.git.landing.members import Member
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.landing.merge import Member
+    from handoff.git.workspaces import Workspace
 
 _LONGEST_NAME = 44
 SHOWN = "refs/handoff/shown/"
@@ -52,7 +52,7 @@ def of_task(app: App, task: Task, *, unfinished: bool = False) -> Workspace | No
     folder = os.path.join(app.settings.home, task.project, "workspaces", name_of(task))
     if not os.path.isdir(folder):
         return None
-    from handoff.git.workspaces.workspaces import READY, read_workspace
+    from handoff.git.workspaces import READY, read_workspace
 
     found = read_workspace(folder)
     ready = found is not None and found.state == READY and os.path.isdir(found.tree)
@@ -79,7 +79,7 @@ def has_lost_its_clone(app: App, task: Task, *, session: str) -> bool:
     kept = os.path.join(project, "snapshots.git", "handoff", name_of(task))
     if not session or task.kind == tasks.PHASE or not os.path.isdir(kept):
         return False  # it never had one; looking closer would load all of git's room
-    from handoff.git.workspaces.workspaces import read_copy
+    from handoff.git.workspaces import read_copy
 
     found = read_copy(project, name_of(task))
     return found is not None and found.session == session and not os.path.isdir(found.tree)
@@ -142,10 +142,10 @@ def ready(
     `strays` is what earlier sessions left outside the ownership. None where there is no commit yet: then nothing can be cloned.
     """
     from handoff.engine.place import brought_home
-    from handoff.engine.place.landing import conflict, redo, renewal
+    from handoff.engine.place.landing import conflict, renewal
     from handoff.engine.place.workspaces import add_workspace, remove_workspace
     from handoff.git.plumbing.checkout import facts
-    from handoff.git.workspaces.workspaces import WorkspaceRequest, write_workspace
+    from handoff.git.workspaces import WorkspaceRequest, write_workspace
 
     found, asked = of_task(app, task), forges.of_task(app.database, task=task.key)
     moved_on = found is not None and asked is not None and found.target != asked.ref  # it goes on upon its request
@@ -185,7 +185,7 @@ def ready(
     _put_sides(app, snapshot_store, task, made, laid)
     if anew is not None:
         renewal.finish(snapshot_store, made, anew)
-    redo.put_before(snapshot_store, made)
+    renewal.put_before(snapshot_store, made)
     if task.kind not in tasks.PARTS:
         brought_home.bring(task.workspace, made)
     return made
@@ -198,7 +198,7 @@ def _renewed(
     from handoff.engine.place.landing import renewal
     from handoff.engine.place.workspaces import commit_of_now
     from handoff.git.plumbing.checkout import facts
-    from handoff.git.workspaces.workspaces import DIRTY
+    from handoff.git.workspaces import DIRTY
 
     if begun is not None:
         return begun if renewal.clear(app, snapshot_store, workspace) else None
@@ -284,14 +284,14 @@ def _ground(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool)
 
 def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -> str:
     """The person's tree as it is now, with the work of the parts that the task needs joined in."""
-    from handoff.engine.place.landing import conflict, redo
+    from handoff.engine.place.landing import conflict, renewal
     from handoff.engine.place.landing.resolvers import resolvers_of
     from handoff.engine.place.workspaces import commit_of_now
     from handoff.git.landing.conflicts import lay_out
     from handoff.git.landing.doubts import doubts_of
     from handoff.git.landing.merge import merge
     from handoff.git.snapshots.restore import give_objects
-    from handoff.git.workspaces.workspaces import DIRTY
+    from handoff.git.workspaces import DIRTY
 
     members = kept_parts(app, snapshot_store, task) or _on_branches(app, snapshot_store, task)[1]
     if not members:
@@ -304,7 +304,7 @@ def _base(app: App, snapshot_store: SnapshotStore, task: Task, *, dirty: bool) -
     if joined.conflicts and task.kind == tasks.FAN_IN:
         laid = lay_out(snapshot_store.store, joined, members, ways=ways, moment=int(app.clock.now()))
     if laid is not None and conflict.too_large(laid):
-        redo.refuse_outgrown(app, task, {work_name(part): part for part in parts(app, task)}, laid)
+        renewal.refuse_outgrown(app, task, {work_name(part): part for part in parts(app, task)}, laid)
         laid = None
     conflict.write(snapshot_store, name_of(task), laid)
     if laid is not None:
@@ -410,7 +410,7 @@ def join_by_hand(snapshot_store: SnapshotStore, names: Sequence[str]) -> str:
 
 def kept_members(snapshot_store: SnapshotStore, commits: Mapping[str, str]) -> list[Member]:
     """Work that was judged and kept, as it lands: by name, those whose commit is there. Three processes, however many they are."""
-    from handoff.git.landing.members import many_touches, member
+    from handoff.git.landing.merge import many_touches, member
     from handoff.git.plumbing.objects import fetch, parents_named
 
     read = zip(commits, fetch(snapshot_store.store, commits.values()), strict=True)

@@ -18,7 +18,7 @@ from handoff.checks.assertions.assertions import find_weakened, read_tests
 from handoff.checks.suite import is_test
 from handoff.engine.place import arrival, task_clones, workspaces
 from handoff.engine.place.arrival import JudgedWork
-from handoff.engine.place.landing import conflict, redo
+from handoff.engine.place.landing import conflict, renewal
 from handoff.engine.place.landing.members import is_stray, member_of, take_back, target_of
 from handoff.engine.place.landing.members import outside as outside_of
 from handoff.engine.place.proof.evidence import Evidence, run_task_check, stamps_of
@@ -30,7 +30,7 @@ from handoff.git.plumbing.objects import FILE, PROGRAM, differences
 from handoff.git.plumbing.refs import KEPT, head
 from handoff.git.snapshots.restore import give_objects, tree_of
 from handoff.git.tampering import DIRTY_BASE
-from handoff.git.workspaces.workspaces import write_workspace
+from handoff.git.workspaces import write_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.members import Member
+    from handoff.git.landing.merge import Member
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 _TRIES = 2
 _LANDED = '"landed"'  # in the evidence a report left
@@ -69,7 +69,7 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
         strays = stamps_of(before.tree, outside)
     try:
         return task_clones.ready(app, snapshot_store, task, session=session, strays=strays)
-    except redo.MadeAgain as error:
+    except renewal.MadeAgain as error:
         _make_again(app, snapshot_store, task, error, session)
         raise
     except conflict.LocksLeft as error:
@@ -77,11 +77,13 @@ def begin(app: App, snapshot_store: SnapshotStore, task: Task, *, session: str) 
         raise
 
 
-def _make_again(app: App, snapshot_store: SnapshotStore, task: Task, error: redo.MadeAgain, session: str) -> None:
+def _make_again(app: App, snapshot_store: SnapshotStore, task: Task, error: renewal.MadeAgain, session: str) -> None:
     """The clones of these parts go (all they hold is kept), the parts are to be done again, and their fan-in waits for them."""
     for part in task_clones.parts(app, task):
         if part.key in error.told:
-            redo.note_before(snapshot_store, task_clones.name_of(part), task_clones.kept_commit(snapshot_store, part))
+            renewal.note_before(
+                snapshot_store, task_clones.name_of(part), task_clones.kept_commit(snapshot_store, part)
+            )
             if (clone := task_clones.of_task(app, part)) is not None:
                 workspaces.remove_workspace(app, name=clone.name, snapshot_store=snapshot_store, why="new beginning")
     with app.database.transaction() as transaction:
@@ -342,7 +344,11 @@ def gather_race_facts(store: SnapshotRepo, member: Member) -> dict[str, Any]:
     answer = store.ask("diff", "--numstat", "--no-renames", "--no-ext-diff", member.base, member.commit)
     counts = [line.split("\t", 2)[:2] for line in answer.splitlines() if "\t" in line]
     lines = sum(int(word) for pair in counts for word in pair if word.isdecimal())
-    texts = {path: _sides(store, member, path) for path in sorted(member.paths) if is_test(path)}
+    texts = {
+        path: (_text(store, member.base, path), _text(store, member.commit, path))
+        for path in sorted(member.paths)
+        if is_test(path)
+    }
     weakened = [f"{one.path}: {one.test}: {one.message}" for one in find_weakened(texts)]
     return {
         "tree": tree_of(store, member.commit),
@@ -355,10 +361,6 @@ def gather_race_facts(store: SnapshotRepo, member: Member) -> dict[str, Any]:
 
 def _asserts(path: str, text: str | None) -> int:
     return sum(facts.assertions for facts in read_tests(path, text).values()) if text else 0
-
-
-def _sides(store: SnapshotRepo, member: Member, path: str) -> tuple[str | None, str | None]:
-    return _text(store, member.base, path), _text(store, member.commit, path)
 
 
 def _text(store: SnapshotRepo, commit: str, path: str) -> str | None:

@@ -12,7 +12,7 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
 from handoff.engine.features import recall
-from handoff.engine.features.teammates import fence_words
+from handoff.engine.features.status import fence_words
 from handoff.engine.place import pulse
 from handoff.engine.place.pulse import known_session
 

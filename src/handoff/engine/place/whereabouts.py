@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 _SHOWN, _FILES, _COMMITS = 10, 60, 3
 _HOW = {"A": "new", "M": "changed", "D": "deleted", "T": "changed"}

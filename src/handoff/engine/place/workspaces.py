@@ -17,22 +17,15 @@ from handoff.engine.place.proof.evidence import check_bounded
 from handoff.engine.place.proof.sandboxes import sandbox_of_workspace
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import RestoreRequest, SnapshotStore, keep, open_snapshot_store, restore
-from handoff.git.control import Trust, kept_back
-from handoff.git.obeyed import INCLUDE
-from handoff.git.plumbing import open_source, sealed
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.obeyed import INCLUDE, Trust, kept_back
+from handoff.git.plumbing import open_source, untrusted
+from handoff.git.plumbing.snapshot_repo import MAIN, Location, SnapshotRepo
 from handoff.git.plumbing.untrusted import beside, check_clone
 from handoff.git.snapshots import restore as restoring
-from handoff.git.snapshots import retention
-from handoff.git.snapshots.location import MAIN, Location
+from handoff.git.snapshots import take
 from handoff.git.snapshots.take import Snapshot, holds_head, snapshots
 from handoff.git.tampering import DIRTY_BASE
-from handoff.git.workspaces.bases import LentHistory, drop_unused, first_copy_bytes
-from handoff.git.workspaces.dependencies import copy_included
-from handoff.git.workspaces.inner import inner_work
-from handoff.git.workspaces.kinds import Cloned, isolation
-from handoff.git.workspaces.scratch import drop_slot, idle_slots
-from handoff.git.workspaces.workspaces import (
+from handoff.git.workspaces import (
     CLONE,
     DIRTY,
     GIT_SETTINGS,
@@ -48,12 +41,16 @@ from handoff.git.workspaces.workspaces import (
     all_workspaces,
     freshness,
     get_workspace,
+    inner_work,
     read_copy,
     read_workspace,
     reserve,
     resolve,
     write_workspace,
 )
+from handoff.git.workspaces.dependencies import copy_included
+from handoff.git.workspaces.kinds import Cloned, LentHistory, drop_unused, first_copy_bytes, isolation
+from handoff.git.workspaces.scratch import drop_slot, idle_slots
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -62,6 +59,7 @@ if TYPE_CHECKING:
 
 _LEFTOVER_FILES, _LEFTOVER_BYTES = 5000, 200 * 1024**2
 _SLOT_SECONDS = 86400.0
+_SETUP_SECONDS = 1800.0
 _MEGABYTE, _WORTH_SAYING = 1024**2, 50
 _SHOWN = 5
 _COMMAND = "command:"
@@ -104,7 +102,6 @@ def add_workspace(
     order: WorkspaceRequest,
     snapshot_store: SnapshotStore | None = None,
     setup: str = "",
-    timeout: float = 1800,
 ) -> NewWorkspace:
     """Make a workspace from a branch, a commit or the person's dirty tree; their index and stash stay as they are."""
     snapshot_store = snapshot_store or open_snapshot_store(app)
@@ -143,7 +140,7 @@ def add_workspace(
             app.notes.append(
                 f"A session changed {INCLUDE}: your own version of it counts. If you want theirs, commit a change to it yourself."
             )
-    said = _set_up(app, workspace, setup, timeout) if setup else ""
+    said = _set_up(app, workspace, setup) if setup else ""
     cut = order.kind == CLONE and os.path.exists(os.path.join(workspace.tree, ".git", "shallow"))
     return NewWorkspace(
         workspace, copied, said, cut and not os.path.exists(os.path.join(place.source.common, "shallow"))
@@ -223,12 +220,12 @@ def _dirty_base(app: App, snapshot_store: SnapshotStore, now: Snapshot, name: st
     return snapshot_store.store.write_commit(tree, parents, message, moment=int(now.time))
 
 
-def _set_up(app: App, workspace: Workspace, command: str, timeout: float) -> str:
+def _set_up(app: App, workspace: Workspace, command: str) -> str:
     """Run the person's command in a new workspace, behind the sandbox: what it reads there (`npm ci`, `make setup`) sessions may have written."""
     sandbox = sandbox_of_workspace(app, workspace=workspace, caches=home_config(app).texts("session_caches"))
     environment = {**check_environment(app.settings.environment), **workspace.environment()}
     done = check_bounded(
-        app, command, folder=workspace.tree, environment=environment, timeout=timeout, wrap=sandbox.wrap
+        app, command, folder=workspace.tree, environment=environment, timeout=_SETUP_SECONDS, wrap=sandbox.wrap
     )
     if not done.green:
         raise UserError(
@@ -333,7 +330,7 @@ def _discard(app: App, snapshot_store: SnapshotStore, workspace: Workspace) -> N
 def tidy(
     app: App,
     *,
-    rules: retention.RetentionRules,
+    rules: take.RetentionRules,
     snapshot_store: SnapshotStore | None = None,
     over: Collection[str] = (),
     apply: bool = False,
@@ -344,8 +341,8 @@ def tidy(
     """
     snapshot_store = snapshot_store or open_snapshot_store(app)
     found = snapshots(snapshot_store.store)
-    going = retention.expendable(found, rules, now=app.clock.now())
-    old = app.clock.now() - retention.HOUR  # a younger one may be in the making right now
+    going = take.expendable(found, rules, now=app.clock.now())
+    old = app.clock.now() - take.HOUR  # a younger one may be in the making right now
     over = {*over, *abandoned_workspaces(app, snapshot_store.place.project)}
     dead = [
         one
@@ -353,7 +350,7 @@ def tidy(
         if one.name in over or (one.state != READY and one.created < old)
     ]
     unused = idle_slots(os.path.join(snapshot_store.place.project, "checks"), before=app.clock.now() - _SLOT_SECONDS)
-    size = retention.size_of(snapshot_store.store) if snapshot_store.store.exists else 0
+    size = take.size_of(snapshot_store.store) if snapshot_store.store.exists else 0
     result = Tidy(tuple(going), tuple(dead), size, tuple(unused))
     if not apply:
         return result
@@ -373,16 +370,16 @@ def tidy(
         drop_slot(folder)
     if snapshot_store.store.exists:
         project = snapshot_store.place.project
-        borrowed = (sealed.kept(beside(one.folder)) or {} for one in all_workspaces(project))
+        borrowed = (untrusted.kept(beside(one.folder)) or {} for one in all_workspaces(project))
         lent = (LentHistory(os.path.dirname(one.get("objects/info/alternates", "").strip())) for one in borrowed)
         used = [place for one in lent for place in one.places]
         drop_unused(project, snapshot_store.store, used, now=app.clock.now())
-        retention.drop(snapshot_store.store, going)
-        too_much = retention.size_of(snapshot_store.store) - rules.size
-        while too_much > 0 and (rest := retention.oldest(snapshots(snapshot_store.store), rules)):
-            retention.drop(snapshot_store.store, rest)
+        take.drop(snapshot_store.store, going)
+        too_much = take.size_of(snapshot_store.store) - rules.size
+        while too_much > 0 and (rest := take.oldest(snapshots(snapshot_store.store), rules)):
+            take.drop(snapshot_store.store, rest)
             going += rest
-            too_much = retention.size_of(snapshot_store.store) - rules.size
+            too_much = take.size_of(snapshot_store.store) - rules.size
     return result._replace(snapshots=tuple(going))
 
 

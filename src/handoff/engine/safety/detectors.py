@@ -17,15 +17,14 @@ from handoff.engine.safety.snapshots import keep as keep_snapshot
 from handoff.git import tampering
 from handoff.git.guard import ROLES
 from handoff.git.landing.target import Target
-from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing import Source, find_top, open_source, read_text, sealed
+from handoff.git.ownership import Ownership
+from handoff.git.plumbing import Source, find_top, open_source, read_text, untrusted
 from handoff.git.plumbing.refs import refs
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.plumbing.snapshot_repo import MAIN, STORE, SnapshotRepo, find_place
 from handoff.git.plumbing.untrusted import beside, check_clone
-from handoff.git.snapshots.location import MAIN, STORE, find_place
 from handoff.git.snapshots.take import snapshots
 from handoff.git.tampering import BranchOwner, Tampering
-from handoff.git.workspaces.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, ready_workspaces
+from handoff.git.workspaces import CLONE, READY, SHARED, Workspace, all_workspaces, ready_workspaces
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
@@ -446,7 +445,7 @@ def count_injected(app: App, workspaces: Sequence[Workspace], *, resting: Contai
 
 def _injected_in(workspace: Workspace) -> list[tuple[str, str]]:
     place = beside(workspace.folder)
-    return sealed.list_planted(place) if os.path.exists(f"{place}/{sealed.PLANTED}") else []
+    return untrusted.list_planted(place) if os.path.exists(f"{place}/{untrusted.PLANTED}") else []
 
 
 def find_injected(

@@ -14,7 +14,7 @@ from handoff.board.events import incidents
 from handoff.engine.safety import detectors as repositories
 from handoff.git import tampering
 from handoff.git.guard import GUARD_LOG, read_refusal
-from handoff.git.workspaces.workspaces import CLONE, READY, Workspace, all_workspaces
+from handoff.git.workspaces import CLONE, READY, Workspace, all_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,7 @@ import os
 
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.commits.commit import CommitOptions, Landed, Repository, commit
-from handoff.git.commits.prepare import NotOwned
+from handoff.git.commits.commit import CommitOptions, Landed, NotOwned, Repository, commit
 from handoff.git.plumbing import find_top, no_checkout
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def ownership(app: App, owns: Sequence[str], repo: Repository | None = None) -> 
         patterns = [line for line in given.split("\n") if line.strip()]
     if not patterns:
         return None
-    from handoff.git.ownership.ownership import Ownership
+    from handoff.git.ownership import Ownership
 
     twins, forms = (
         (False, False)

@@ -11,16 +11,14 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.engine.app.home import find_project, settle
 from handoff.git.commits.merge import made_by
 from handoff.git.plumbing import Source, find_top, no_checkout, open_source, read_text
-from handoff.git.plumbing.repository import Repository
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+from handoff.git.plumbing.objects import Repository
+from handoff.git.plumbing.snapshot_repo import MAIN, Location, SnapshotRepo, find_place
 from handoff.git.plumbing.untrusted import check_clone, is_clone
-from handoff.git.snapshots import modes as rights
+from handoff.git.snapshots import parts as rights
 from handoff.git.snapshots import plans
 from handoff.git.snapshots import restore as restoring
-from handoff.git.snapshots.location import MAIN, Location, find_place
 from handoff.git.snapshots.restore import put_index
-from handoff.git.snapshots.retention import faults
-from handoff.git.snapshots.take import Snapshot, SnapshotRequest, snapshots, take
+from handoff.git.snapshots.take import Snapshot, SnapshotRequest, faults, snapshots, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

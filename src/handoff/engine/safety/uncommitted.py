@@ -11,11 +11,10 @@ from handoff.board.events import incidents
 from handoff.engine.safety.detectors import made_by_handoff
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
 from handoff.git import tampering
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership import Ownership
 from handoff.git.plumbing import find_top, is_sha, read_plain
 from handoff.git.plumbing.refs import head, refs
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.snapshots.location import STORE
+from handoff.git.plumbing.snapshot_repo import STORE, SnapshotRepo
 from handoff.git.snapshots.plans import plan_refs
 from handoff.git.snapshots.restore import changes, parts_of, side_files
 from handoff.git.snapshots.take import Snapshot, snapshots

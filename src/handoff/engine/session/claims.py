@@ -13,6 +13,7 @@ from handoff.board.tasks import states, tasks
 if TYPE_CHECKING:
     from typing import Any
 
+    from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
 
 _FOLDER = "sessions"
@@ -125,7 +126,7 @@ def find(
     mine = _of_caller(_nearest(app, mine))  # a claim made in another checkout is somebody else's
     mine = [one for one in mine if not one.told] or mine
     if len(mine) > 1:
-        mine = [one for one in mine if _is_living(app, one)] or mine
+        mine = [one for one in mine if held_task(app, key=one.key, session=one.session, fence=one.fence)] or mine
     if len(mine) > 1:
         names = ", ".join(f"{one.task} ({one.session})" for one in mine)
         raise UserError(f"Several tasks are claimed here: {names}.", "Say which: --task TASK or --session SESSION.")
@@ -155,12 +156,12 @@ def _of_caller(found: list[LocalClaim]) -> list[LocalClaim]:
     return [one for one in found if one.fence == newest[one.key]]
 
 
-def _is_living(app: App, local_claim: LocalClaim) -> bool:
-    """Whether it still holds its task: nobody has the task since, and it did not expire."""
-    task = tasks.look_up(app.database, key=local_claim.key)
-    if task is None or task.state != states.RUNNING:
-        return False
-    return (task.held_by, task.fence) == (local_claim.session, local_claim.fence)
+def held_task(app: App, *, key: int, session: str, fence: int) -> Task | None:
+    """The task, while the session holds it: nobody has it since, and it did not expire."""
+    task = tasks.look_up(app.database, key=key)
+    if task is None or task.state != states.RUNNING or (task.held_by, task.fence) != (session, fence):
+        return None
+    return task
 
 
 def _above() -> list[str]:

@@ -19,7 +19,7 @@ from handoff.board.tasks import decisions, states, tasks
 from handoff.engine.app.home import home_config
 from handoff.engine.outcome import kinds
 from handoff.engine.outcome.carry_out import carry_out
-from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.outcome.kinds import CurrentClaim
 from handoff.engine.place import pulse, task_clones, task_work
 from handoff.engine.place.fanout import views
 from handoff.engine.place.landing import conflict

@@ -9,8 +9,8 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import tasks
-from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.place.fanout.paths import document
+from handoff.engine.outcome.kinds import CurrentClaim
+from handoff.engine.place.fanout.files import document
 from handoff.engine.session import claims
 
 if TYPE_CHECKING:

@@ -125,7 +125,7 @@ def _owns(permissions: Permissions, path: str) -> bool:
         path == place or (place.endswith("/") and path.startswith(place)) for place in permissions.whole
     ):
         return True
-    from handoff.git.ownership.ownership import Ownership
+    from handoff.git.ownership import Ownership
 
     return Ownership.parse(permissions.patterns).covers(path)
 
@@ -163,7 +163,7 @@ def _not_owned(app: App, permissions: Permissions, path: str) -> str:
 def whose(app: App, project: str, mine: tuple[int, ...], path: str) -> str:
     """Which other live task of the same checkout owns the path."""
     from handoff.board.tasks import tasks
-    from handoff.git.ownership.ownership import Ownership
+    from handoff.git.ownership import Ownership
 
     for task in tasks.listing(app.database, project=project):
         if task.key not in mine and task.patterns and Ownership.parse(task.patterns).covers(path):

@@ -13,7 +13,7 @@ from handoff.agents.dialects import AFTER, COMPACT, GIVEN, OPENED, SAID, SHORTEN
 from handoff.base.files import make_folder, read_text, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
-from handoff.board.tasks import states, tasks
+from handoff.board.tasks import tasks
 from handoff.engine.session import claims
 from handoff.engine.session.hooks import read_permissions
 
@@ -124,20 +124,13 @@ def _open(app: App, box: _Box) -> HeardWords:
     place = os.path.join(app.settings.home, SAID, box.session)
     with suppress(OSError):  # a hook that died had put it aside, or a stop looks without one
         os.rename(place, place + OPENED)
-    task = _held(app, box) if box.key else None
+    # What is said to whoever has the task now is not for whoever had it.
+    task = claims.held_task(app, key=box.key, session=box.session, fence=box.fence) if box.key else None
     heard = journal.HeardWords()
     if task is not None or box.project:
         heard = journal.hear(app.database, session=box.session, task=task, project=box.project)
     remove(place + OPENED)
     return heard
-
-
-def _held(app: App, box: _Box) -> Task | None:
-    """Its task, while it holds it: what is said to whoever has it now is not for whoever had it."""
-    task = tasks.look_up(app.database, key=box.key)
-    if task is None or task.state != states.RUNNING or (task.held_by, task.fence) != (box.session, box.fence):
-        return None
-    return task
 
 
 def _note_seen(app: App, session: str) -> None:

@@ -11,7 +11,7 @@ from handoff.board.tasks import outcomes, tasks
 from handoff.board.tasks.states import RUNNING
 from handoff.engine.app.home import find_project, home_config, labels_of
 from handoff.engine.outcome import kinds
-from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout import files, views
 from handoff.engine.session import claims
 from handoff.engine.session.current import dropping_stale_claim, forget
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.outcomes import Outcome
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.outcome.ended import CurrentClaim, Finished
+    from handoff.engine.outcome.kinds import CurrentClaim, Finished
 
 _SHOWN = 20
 
@@ -119,7 +119,7 @@ def claim_as(
 
     A pause is for supervisors and agents: a person who names a task in a terminal of theirs gets it all the same.
     """
-    stops = stop_files.read_files(app, who.project)
+    stops = files.read_stop_files(app, who.project)
     agents = config.values["max_running_agent"]
     limits = leases.ClaimLimits(
         int(config.number("max_running")), int(config.number("max_running_project")), int(agents.get(who.agent, 0))

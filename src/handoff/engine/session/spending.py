@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from handoff.agents.usage import Prices
+from handoff.agents.endings import Prices
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates

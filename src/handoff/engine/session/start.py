@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from uuid import uuid4
 
 from handoff.agents import catalog
 from handoff.agents import folder as folders
 from handoff.agents.adapters.acp import NAME as ACP
-from handoff.agents.adapters.person import NAME as PERSON
+from handoff.agents.catalog import PERSON
 from handoff.agents.contract import LaunchRequest, SessionLimits
 from handoff.agents.monitor import LAUNCH
 from handoff.agents.records import places
@@ -35,9 +36,17 @@ from handoff.engine.place.proof import evidence
 from handoff.engine.place.proof.faults import GroundFault
 from handoff.engine.place.pulse import known_session
 from handoff.engine.safety import incidents, snapshots
-from handoff.engine.session import conclude, endpoints, hooks, mailbox, policy, preflight, spending
-from handoff.engine.session.agent_programs import Client, client_of
-from handoff.engine.session.placement import SHARED, Placement, check_sandbox, place
+from handoff.engine.session import conclude, endpoints, hooks, mailbox, spending
+from handoff.engine.session.agents import Client, client_of
+from handoff.engine.session.placement import (
+    SHARED,
+    Placement,
+    check_sandbox,
+    client_command,
+    is_ready_to_work,
+    place,
+    refuse_held,
+)
 from handoff.engine.session.report import claim_as
 from handoff.feature.baton import between_marks
 
@@ -171,7 +180,7 @@ def _claim_and_begin(
     if request.sandbox:
         check_sandbox(app, sandbox=request.sandbox)
     spending.refuse_spent_up(app, config)
-    preflight.refuse_held(app, request.agent)
+    refuse_held(app, request.agent)
     who = sessions.SessionIdentity(
         id=new_id("session"),
         kind=sessions.AGENT,
@@ -229,7 +238,7 @@ def _begin(
     prepared = kinds.prepare(app, task)
     wished: dict[str, Any] = {"workspace": request.workspace, "sandbox": request.sandbox, "attended": request.terminal}
     placement = place(app, config, task=task, session=name, **wished)
-    if not preflight.leaves_ready(app, claim, placement, {} if known is None else known):
+    if not is_ready_to_work(app, claim, placement, {} if known is None else known):
         placement = place(app, config, task=task, session=name, **wished)
     if placement.kind == SHARED:
         evidence.note_claim(app, task, workspace=task.workspace)
@@ -240,7 +249,7 @@ def _begin(
     folders.put(folder, folders.BATON, baton)  # first: a sandbox shows only what is there when it is made
     order = _order(app, request, client, task, placement, folder, baton)._replace(token=token)
     launch = _starter(request, client.adapter)(order)
-    command = policy.command(
+    command = client_command(
         app, placement=placement, task=task, client=client, launch=launch, request=order, folder=folder
     )
     facts = _facts(app, config, request, client, claim, placement, order, folder)
@@ -311,7 +320,7 @@ def _order(
         workspace=placement.folder,
         folder=os.path.join(folder, folders.CLIENT) if sandboxed else folder,
         session=os.path.basename(folder),
-        client_id=request.resume or (_uuid() if able.choose_id else ""),
+        client_id=request.resume or (str(uuid4()) if able.choose_id else ""),
         state=os.path.join(request.state, folders.CLIENT) if sandboxed and request.state else request.state,
         hook=(*own, "hook") if client.adapter.dialect else (),
         mcp=(*own, "mcp") if able.mcp else (),
@@ -334,12 +343,6 @@ def _settings(app: App, adapter: Adapter) -> str:
     home = app.settings.get("HOME") or os.path.expanduser("~")
     path = os.path.join(moved, os.path.basename(below)) if moved else os.path.join(home, below)
     return path if below and os.path.isfile(path) else ""
-
-
-def _uuid() -> str:
-    from uuid import uuid4
-
-    return str(uuid4())
 
 
 def _facts(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+from importlib import metadata
 from importlib.util import find_spec
 
 import handoff
@@ -13,12 +15,24 @@ from handoff.agents.dialects import DIALECTS, END
 from handoff.agents.folder import monitor_of
 from handoff.agents.sandbox.landlock import holds_abstract_sockets
 from handoff.agents.sandbox.sandbox import NOTHING
+from handoff.base.bounds import is_alive
 from handoff.base.clock import age
-from handoff.base.errors import ONE_FILE, HandoffError, install_command
+from handoff.base.errors import (
+    CONTAINER,
+    DEVCONTAINER,
+    HOMEBREW,
+    ONE_FILE,
+    PACKAGE,
+    PIPX,
+    UV_PIP,
+    UV_TOOL,
+    HandoffError,
+    install_command,
+    installer,
+)
 from handoff.base.files import names_in
 from handoff.base.markdown import quoted
-from handoff.base.marked import is_alive
-from handoff.base.process import find, run
+from handoff.base.process import find, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board.sessions import executors
@@ -27,14 +41,13 @@ from handoff.engine.place import pulse
 from handoff.engine.place.fanout import older
 from handoff.engine.place.proof.sandboxes import present_layer
 from handoff.engine.session import agents
-from handoff.engine.session.agent_programs import own_words, program_of
-from handoff.engine.setup import choices, ledger, pieces, settings_files, setup
-from handoff.engine.setup.upgrade import installation
+from handoff.engine.session.agents import own_words, program_of
+from handoff.engine.setup import ledger, settings_files, setup
 from handoff.engine.supervisor import database as database_upkeep
 from handoff.git.commits.hooks import CHAIN
 from handoff.git.plumbing import find_top, is_bare
 from handoff.store.database import SQLITE
-from handoff.store.leftovers import backups
+from handoff.store.upkeep import backups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -332,7 +345,7 @@ def tools(app: App) -> Iterator[Diagnosis]:
         return  # told among the packages
     asked = json.dumps(_HELLO).encode() + b"\n"
     told = [
-        piece for entry in ledger.load(app).entries.values() for piece in entry.pieces if piece.kind == pieces.TOOLS
+        piece for entry in ledger.load(app).entries.values() for piece in entry.pieces if piece.kind == ledger.TOOLS
     ]
     for piece in told:
         value = json.loads(piece.detail)["command"]
@@ -350,7 +363,7 @@ def tools(app: App) -> Iterator[Diagnosis]:
 def whole_setup(app: App) -> Iterator[Diagnosis]:
     """Whether what setup put in is still there, and as this version writes it."""
     fix = f"{app.settings.program} setup"
-    here = choices.look(app)
+    here = setup.look(app)
     held = ledger.load(app)
     if not held.choices:
         yield Diagnosis("setup", OK, f"not done on this machine (to do it: {fix})")
@@ -416,3 +429,55 @@ def _older_environments(app: App) -> Iterator[Diagnosis]:
                 if names and not older.is_over(at):
                     words = f"Tabs that source {at}/*.env use the guard of handoff-fanout."
                     yield Diagnosis("older", WARNING, words, f". {quoted(os.path.join(ours, names[0]))}")
+
+
+# --- how this copy of handoff was installed, and the command of that installer which upgrades it ---------------------
+
+
+class Installation(Record):
+    """The installer and its upgrade command; an empty command means: nothing to run."""
+
+    by: str
+    command: tuple[str, ...]
+    why: str = ""
+
+
+def installation(app: App) -> Installation:
+    """Look at where we run from and at the installer's own marks."""
+    if installer() == ONE_FILE:
+        return Installation(ONE_FILE, (), "It is one file: put a newer handoff.pyz in its place.")
+    try:
+        about = metadata.distribution(PACKAGE)
+    except metadata.PackageNotFoundError:
+        return Installation("source", (), "It runs from a source tree: update that with git.")
+    if '"editable": true' in (about.read_text("direct_url.json") or "").replace('"editable":true', '"editable": true'):
+        return Installation("source", (), "It is installed in development mode: update its source tree with git.")
+    by = installer()
+    if by == CONTAINER:
+        command = "docker compose -f release/container/compose.yaml up --build --detach"
+        return Installation(
+            by, (), f"It is part of an image. In a newer clone of handoff, outside the container: {command}"
+        )
+    if by == DEVCONTAINER:
+        command = "devcontainer up --workspace-folder . --remove-existing-container --build-no-cache"
+        return Installation(by, (), f"It is part of a dev container. Outside it, in your project: {command}")
+    commands = {
+        HOMEBREW: ("brew", "upgrade", PACKAGE),
+        UV_TOOL: ("uv", "tool", "upgrade", PACKAGE),
+        PIPX: ("pipx", "upgrade", PACKAGE),
+        UV_PIP: ("uv", "pip", "install", "--python", sys.executable, "--upgrade", PACKAGE),
+    }
+    if by in commands:
+        return _with(by, commands[by], app)
+    return Installation(by, (sys.executable, "-m", "pip", "install", "--upgrade", PACKAGE))
+
+
+def _with(by: str, command: tuple[str, ...], app: App) -> Installation:
+    if find(command[0], path=app.settings.path) is None:
+        return Installation(by, (), f"'{command[0]}' is not on PATH. Where it is, run: {' '.join(command)}")
+    return Installation(by, command)
+
+
+def upgrade(app: App, found: Installation) -> int:
+    """Run the installer's own command on the person's terminal."""
+    return pass_through(list(found.command), environment=app.settings.environment)

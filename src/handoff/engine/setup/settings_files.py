@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 
+from handoff.agents.adapters.pieces import flat_hooks, group_hooks
 from handoff.agents.dialects import HEARD, INSTALLED
-from handoff.agents.hook_entries import flat, group_hooks
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.session.agent_programs import own_words
-from handoff.engine.setup import json_edit
+from handoff.engine.session.agents import own_words
+from handoff.engine.setup import text_edit
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TAG = "# added by handoff"
 PROJECT, USER = "project", "user"
-_BEYOND_JSON = {".gemini/settings.json": json_edit.without_comments, "opencode.json": json_edit.plain}
+_BEYOND_JSON = {".gemini/settings.json": text_edit.without_comments, "opencode.json": text_edit.plain}
 """What their client allows in a file: comments, and for opencode a last comma. Elsewhere either makes the file unreadable."""
 
 
@@ -64,11 +64,11 @@ def with_hooks(path: str, before: str, *, agent: str, scope: str) -> str:
     if _own(text) == wanted:
         return before
     text = _without(text)
-    if not PLACES[agent].grouped and json_edit.find(text, "version") is None:
-        text = json_edit.add(text, json_edit.top(text), 1, key="version")
-    hooks = json_edit.find(text, "hooks")
+    if not PLACES[agent].grouped and text_edit.find(text, "version") is None:
+        text = text_edit.add(text, text_edit.top(text), 1, key="version")
+    hooks = text_edit.find(text, "hooks")
     if hooks is None:
-        text = json_edit.add(text, json_edit.top(text), {}, key="hooks")
+        text = text_edit.add(text, text_edit.top(text), {}, key="hooks")
     for event, additions in wanted.items():
         for addition in additions:
             text = _add_entry(text, event, addition)
@@ -131,10 +131,16 @@ def file_of(app: App, *, agent: str, scope: str) -> str:
         if top is None:
             raise UserError("This is not a git repository.", "Go to your project, or install for yourself: --user")
         return os.path.join(top, place.project)
-    moved = app.settings.get(place.variable) if place.variable else ""
+    return user_file(app, place.user, place.variable)
+
+
+def user_file(app: App, name: str, variable: str) -> str:
+    """A client's own file below the person's home, or in the folder that a variable of the client names."""
+    moved = app.settings.get(variable) if variable else ""
     if moved:
-        return os.path.join(moved, place.user.partition("/")[2])
-    return os.path.join(app.settings.get("HOME") or os.path.expanduser("~"), place.user)
+        folder, _, rest = name.partition("/")
+        return os.path.join(moved, rest or folder)
+    return os.path.join(app.settings.get("HOME") or os.path.expanduser("~"), name)
 
 
 def _entries(agent: str, scope: str) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def _entries(agent: str, scope: str) -> dict[str, Any]:
     words = ("handoff", "hook") if scope == PROJECT else (*own_words(), "hook")
     more = (INSTALLED,)
     grouped = PLACES[agent].grouped
-    made = group_hooks(words, agent, more=more, every_tool=True) if grouped else flat(words, agent, more=more)
+    made = group_hooks(words, agent, more=more, every_tool=True) if grouped else flat_hooks(words, agent, more=more)
     guard = "command -v handoff >/dev/null || exit 0; " if scope == PROJECT else ""
     for entries in made.values():
         for entry in _commands(entries):
@@ -165,7 +171,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def _own(text: str) -> dict[str, Any]:
-    hooks = json.loads(json_edit.plain(text)).get("hooks") or {}
+    hooks = json.loads(text_edit.plain(text)).get("hooks") or {}
     found = {
         event: [entry for entry in entries if _is_ours(entry)]
         for event, entries in hooks.items()
@@ -178,35 +184,35 @@ def _without(text: str) -> str:
     """The settings without our commands, and without the empty shells they leave; a command of others in our group stays."""
     for event in _own(text):
         text = _apart(text, event)
-        part = json_edit.find(text, "hooks", event)
+        part = text_edit.find(text, "hooks", event)
         assert part is not None  # noqa: S101 - we have just seen our entries in it
-        text = json_edit.cut(text, part.value_begin, lambda one: _is_ours(one.value))
+        text = text_edit.cut(text, part.value_begin, lambda one: _is_ours(one.value))
         for path in (("hooks", event), ("hooks",)):
-            empty, held = json_edit.find(text, *path), json_edit.find(text, *path[:-1])
+            empty, held = text_edit.find(text, *path), text_edit.find(text, *path[:-1])
             if empty is not None and not empty.value:
-                begin = held.value_begin if held else json_edit.top(text)
-                text = json_edit.cut(text, begin, lambda one, key=path[-1]: one.key == key)  # type: ignore[misc]
+                begin = held.value_begin if held else text_edit.top(text)
+                text = text_edit.cut(text, begin, lambda one, key=path[-1]: one.key == key)  # type: ignore[misc]
     return text
 
 
 def _apart(text: str, event: str) -> str:
     """The settings without our commands in groups that hold somebody else's too: clients add to a group that is there."""
-    part = json_edit.find(text, "hooks", event)
-    for group in reversed(json_edit.parts(text, part.value_begin) if part else []):
+    part = text_edit.find(text, "hooks", event)
+    for group in reversed(text_edit.parts(text, part.value_begin) if part else []):
         others = [one for one in _commands([group.value]) if not _is_ours(one)] if _is_ours(group.value) else []
         if others:
-            held = next(one for one in json_edit.parts(text, group.value_begin) if one.key == "hooks")
-            text = json_edit.cut(text, held.value_begin, lambda one: _is_ours(one.value))
+            held = next(one for one in text_edit.parts(text, group.value_begin) if one.key == "hooks")
+            text = text_edit.cut(text, held.value_begin, lambda one: _is_ours(one.value))
     return text
 
 
 def _add_entry(text: str, event: str, entry: dict[str, Any]) -> str:
-    part = json_edit.find(text, "hooks", event)
+    part = text_edit.find(text, "hooks", event)
     if part is None:
-        hooks = json_edit.find(text, "hooks")
+        hooks = text_edit.find(text, "hooks")
         assert hooks is not None  # noqa: S101 - the caller has just put it there
-        return json_edit.add(text, hooks.value_begin, [entry], key=event, depth=1)
-    return json_edit.add(text, part.value_begin, entry, depth=2)
+        return text_edit.add(text, hooks.value_begin, [entry], key=event, depth=1)
+    return text_edit.add(text, part.value_begin, entry, depth=2)
 
 
 def _check(path: str, text: str, wanted: dict[str, Any]) -> None:

@@ -9,10 +9,8 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import executors, pauses
 from handoff.engine.work.workers import need_engine
-from handoff.store import leftovers, upkeep
-from handoff.store.addresses import password_of
-from handoff.store.database import POSTGRES
-from handoff.store.drivers import file_of, open_database
+from handoff.store import file_of, open_database, upkeep
+from handoff.store.database import POSTGRES, password_of
 from handoff.store.migrate import VERSION
 from handoff.store.sqlite import SqliteDatabase
 from handoff.store.upkeep import move_rows
@@ -20,7 +18,6 @@ from handoff.store.upkeep import move_rows
 if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.store.upkeep import DatabaseHealth
-
 
 _DAY_SECONDS, _KEPT_BACKUPS = 86_400.0, 3
 
@@ -61,7 +58,7 @@ def back_up(app: App) -> str:
     database = app.database
     if not isinstance(database, SqliteDatabase):
         return ""
-    newest = next(iter(leftovers.backups(database.place, leftovers.DAILY)), "")
+    newest = next(iter(upkeep.backups(database.place, upkeep.DAILY)), "")
     if newest and app.clock.now() - os.path.getmtime(newest) < _DAY_SECONDS:
         return ""
     return database.back_up(kept=_KEPT_BACKUPS)
@@ -72,7 +69,7 @@ def restore(app: App) -> tuple[str, str]:
     place = file_of(app.database_url)
     if not place:
         raise UserError("Only the SQLite file has backups of ours.", "Use those of your Postgres server.")
-    return leftovers.restore(place, stamp(app.clock.now()).replace(":", ""))
+    return upkeep.restore(place, stamp(app.clock.now()).replace(":", ""))
 
 
 def migrate(app: App) -> DatabaseStatus:

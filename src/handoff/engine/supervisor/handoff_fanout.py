@@ -15,10 +15,11 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.board.sessions import pauses
 from handoff.board.tasks import batches as batch_rows
-from handoff.board.tasks import metrics, tasks
+from handoff.board.tasks import tasks
 from handoff.engine.app.home import Project, find_project
-from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.outcome.kinds import CurrentClaim
+from handoff.engine.place.fanout import files, views
+from handoff.engine.place.fanout.files import LOOKED
 from handoff.engine.place.fanout.older import (
     ABORTED,
     FOLLOWED,
@@ -29,7 +30,6 @@ from handoff.engine.place.fanout.older import (
     newest,
     text_of,
 )
-from handoff.engine.place.fanout.paths import LOOKED
 from handoff.engine.session import report
 from handoff.engine.work.tasks import batches, create
 from handoff.feature.baton import RULES_FILE
@@ -442,7 +442,7 @@ class _Import:
         finally:
             pauses.resume(store, **stop)
         if old.stopped:
-            stop_files.pause(self.app, **stop, reason="its STOP file", by=pauses.IMPORT)
+            files.pause_with_file(self.app, **stop, reason="its STOP file", by=pauses.IMPORT)
 
     def _in_flight(self, seen: dict[str, float]) -> dict[str, float]:
         """What tabs of the older tool are at now, and for how many seconds each was silent."""
@@ -483,7 +483,7 @@ class _Import:
         if self.app.has_rows and batch_rows.is_known(self.app.database, project=place.name, id=old.batch):
             return KNOWN, words
         if self.execute:
-            metrics.take_in(
+            batch_rows.take_in(
                 self.app.database,
                 project=place.name,
                 batch=old.batch,
@@ -509,7 +509,7 @@ class _Import:
             scope, words = pauses.PROJECT, "it was stopped there"
             name = self._place(project, self._known_workspace(project)).name
         if self.execute:
-            stop_files.pause(
+            files.pause_with_file(
                 self.app, scope=scope, project=name, name="", reason="stopped in handoff-fanout", by="import"
             )
         return NEW, f"{words}; nothing is taken until `handoff resume`"

@@ -10,7 +10,6 @@ from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import redact
 from handoff.base.settings import HOME_CONFIG
 from handoff.board import gates
-from handoff.board.events import channels as rows
 from handoff.board.events import journal, texts
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
@@ -18,18 +17,26 @@ from handoff.engine.app import App
 from handoff.engine.app.home import home_config
 from handoff.engine.session import endpoints
 from handoff.engine.session.endpoints import GATES
-from handoff.notify import sending, telemetry
-from handoff.notify.channels import APPRISE, Channel, NotifiedEvent, class_of, read_channels
-from handoff.store.addresses import without_password
+from handoff.notify import telemetry
+from handoff.notify.channels import (
+    AGAIN,
+    APPRISE,
+    Channel,
+    NotifiedEvent,
+    Sent,
+    class_of,
+    post,
+    read_channels,
+    send_by_apprise,
+)
+from handoff.store.database import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from threading import Thread
     from typing import Any
 
-    from handoff.board.events.channels import Progress
-    from handoff.board.events.journal import Event
-    from handoff.notify.sending import Sent
+    from handoff.board.events.journal import Event, Progress
     from handoff.notify.telemetry import Span, TracedTask
 
 _AT_ONCE = 200
@@ -172,10 +179,12 @@ def try_out(app: App, channel: Channel) -> Sent:
         body={"summary": "A test."},
     )
     sent = _send(app, channel, event)
-    held = rows.take(app.database, name=channel.name, place=_place(channel), force=True)
+    held = journal.take_channel(app.database, name=channel.name, place=_place(channel), force=True)
     if held is not None:
-        fresh = held._replace(state=rows.ON, next_at=0.0, tries=0, trouble="") if sent.how == "sent" else held
-        rows.keep(app.database, held, now=fresh, done=True)
+        fresh = (
+            held._replace(state=journal.CHANNEL_ON, next_at=0.0, tries=0, trouble="") if sent.how == "sent" else held
+        )
+        journal.keep_progress(app.database, held, now=fresh, done=True)
     return sent
 
 
@@ -189,7 +198,7 @@ class ChannelStatus(Record):
 
 def status(app: App) -> list[ChannelStatus]:
     """Each channel with how far it has come."""
-    known, last = rows.listing(app.database), rows.last_seq(app.database)
+    known, last = journal.list_channels(app.database), journal.last_seq(app.database)
     found = []
     for channel in choose(app):
         progress = known.get(channel.name)
@@ -202,8 +211,8 @@ def status(app: App) -> list[ChannelStatus]:
 
 def _serve(app: App, channel: Channel) -> Delivery:
     place = _place(channel)
-    news = rows.has_news(app.database, name=channel.name, place=place)
-    held = rows.take(app.database, name=channel.name, place=place) if news else None
+    news = journal.has_news(app.database, name=channel.name, place=place)
+    held = journal.take_channel(app.database, name=channel.name, place=place) if news else None
     if held is None:
         return Delivery(channel.name, waiting=True)
     started, before = app.clock.monotonic(), held
@@ -214,13 +223,13 @@ def _serve(app: App, channel: Channel) -> Delivery:
             if told is None:  # nobody wants to hear of it
                 at = at._replace(seq=event.seq)
                 continue
-            kept = rows.keep(app.database, held, now=told, done=False)
+            kept = journal.keep_progress(app.database, held, now=told, done=False)
             if kept is None:
                 return Delivery(channel.name, told.sent - before.sent, told.dropped - before.dropped, waiting=True)
             held = at = kept
             if told.seq < event.seq or app.clock.monotonic() - started > _ROUND_SECONDS:
                 return _end(app, channel, before, held, at)
-        kept = rows.keep(app.database, held, now=at, done=False)
+        kept = journal.keep_progress(app.database, held, now=at, done=False)
         if kept is None:
             return Delivery(channel.name, waiting=True)
         held = kept
@@ -228,7 +237,7 @@ def _serve(app: App, channel: Channel) -> Delivery:
 
 
 def _end(app: App, channel: Channel, before: Progress, held: Progress, now: Progress) -> Delivery:
-    rows.keep(app.database, held, now=now, done=True)
+    journal.keep_progress(app.database, held, now=now, done=True)
     return Delivery(channel.name, now.sent - before.sent, now.dropped - before.dropped, now.trouble)
 
 
@@ -246,7 +255,7 @@ def _tell(app: App, channel: Channel, event: Event, at: Progress) -> Progress | 
     if given_up:
         return at._replace(seq=event.seq, tries=0, next_at=0.0, dropped=at.dropped + 1, trouble=sent.trouble)
     pause = max(_PAUSES[min(tries, len(_PAUSES)) - 1], min(sent.wait, _PAUSES[-1]))
-    state = rows.GONE if sent.how == "gone" else at.state
+    state = journal.CHANNEL_GONE if sent.how == "gone" else at.state
     return at._replace(tries=tries, next_at=now + pause, trouble=sent.trouble, state=state)
 
 
@@ -278,10 +287,10 @@ def _happened(app: App, channel: Channel, event: Event) -> NotifiedEvent | None:
 def _send(app: App, channel: Channel, event: NotifiedEvent) -> Sent:
     try:
         if channel.kind == APPRISE:
-            return sending.send_by_apprise(channel, event, program=app.settings.program)
-        return sending.post(channel, event, source=endpoints.source(app), now=app.clock.now())
+            return send_by_apprise(channel, event, program=app.settings.program)
+        return post(channel, event, source=endpoints.source(app), now=app.clock.now())
     except HandoffError as error:
-        return sending.Sent(sending.AGAIN, f"{error.message} {error.hint}".strip())
+        return Sent(AGAIN, f"{error.message} {error.hint}".strip())
 
 
 def _clean(value: Any) -> Any:
@@ -313,10 +322,10 @@ def trace_or_tell(app: App) -> list[str]:
     if not place:
         return []
     try:
-        if not rows.has_news(app.database, name=TRACES, place=_digest(place)):
+        if not journal.has_news(app.database, name=TRACES, place=_digest(place)):
             return []
         exporter = telemetry.open_exporter(app.settings.get)
-        held = rows.take(app.database, name=TRACES, place=_digest(place))
+        held = journal.take_channel(app.database, name=TRACES, place=_digest(place))
         trouble = _trace(app, exporter, held, place.partition("?")[0]) if held is not None else ""
     except HandoffError as error:
         trouble = f"{error.message} {error.hint}".strip()
@@ -329,17 +338,18 @@ def _trace(app: App, exporter: Any, held: Progress, place: str) -> str:
         found = _ended_spans(app, events)
         now, trouble = held._replace(seq=events[-1].seq, tries=0, next_at=0.0, sent=held.sent + len(found)), ""
         if found and not telemetry.send(exporter, found, version=__version__):
-            trouble = f"the collector at {_shown(place)} did not take them; it is tried again."
+            shown = without_password(place) if "://" in place else place
+            trouble = f"the collector at {shown} did not take them; it is tried again."
             pause = _PAUSES[min(held.tries, len(_PAUSES) - 1)]
             if held.taken_at - events[-1].at > _KEPT_SECONDS:
                 now = now._replace(sent=held.sent, dropped=held.dropped + len(found))
             else:
                 now = held._replace(tries=held.tries + 1, next_at=held.taken_at + pause)
-        kept = rows.keep(app.database, held, now=now._replace(trouble=trouble), done=bool(trouble))
+        kept = journal.keep_progress(app.database, held, now=now._replace(trouble=trouble), done=bool(trouble))
         if kept is None or trouble:
             return trouble
         held = kept
-    rows.keep(app.database, held, now=held, done=True)
+    journal.keep_progress(app.database, held, now=held, done=True)
     return ""
 
 
@@ -368,7 +378,3 @@ def _placed(app: App, span: Span) -> Span:
     """A session's span tells its agent and its machine."""
     row = sessions.get(app.database, id=str(span.about["session"])) if "session" in span.about else None
     return span._replace(about={**span.about, "agent": row.agent, "host": row.host}) if row else span
-
-
-def _shown(place: str) -> str:
-    return without_password(place) if "://" in place else place

@@ -12,15 +12,15 @@ from handoff.board import forgetting, schedules
 from handoff.board.tasks import states, tasks
 from handoff.engine.app.home import settle
 from handoff.engine.place import task_clones
-from handoff.engine.place.fanout.paths import leftovers
+from handoff.engine.place.fanout.files import leftovers
 from handoff.engine.place.workspaces import remove_workspace
-from handoff.engine.work.flows import orders
+from handoff.engine.work import orders
 from handoff.engine.work.tasks import projects
 
 if TYPE_CHECKING:
     from handoff.board.schedules import Schedule, ScheduleRun
     from handoff.engine.app import App
-    from handoff.engine.work.flows.orders import Made, Order
+    from handoff.engine.work.orders import Made, Order
     from handoff.store.database import Transaction
 
 _FLOW_SECONDS = 300.0

@@ -14,9 +14,9 @@ from handoff.base.process import find, run
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import HOME_CONFIG
 from handoff.engine.app.home import home_config, set_in_home
-from handoff.engine.session.agent_programs import own_words
+from handoff.engine.session.agents import own_words
 from handoff.engine.work.tasks.open_tab import AUTO, way_here
-from handoff.store.addresses import password_of
+from handoff.store.database import password_of
 
 if TYPE_CHECKING:
     from handoff.engine.app import App

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from contextlib import suppress
 from functools import partial
@@ -14,37 +15,40 @@ from handoff.base.files import make_folder
 from handoff.base.markdown import first_sentence
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import asked_once
+from handoff.board import tokens
 from handoff.board.schedules import due
 from handoff.board.sessions import executors, expenses, holds, pauses
-from handoff.board.tasks import agents, batches, decisions, flows, requirements, states, tasks
+from handoff.board.tasks import batches, decisions, flows, outcomes, requirements, states, tasks
 from handoff.engine.app import App
 from handoff.engine.app.home import home_config
 from handoff.engine.outcome import reviews
 from handoff.engine.outcome.carry_out import carry_on
 from handoff.engine.place import publish, pulse, running
-from handoff.engine.place.fanout import stop_files as stops
+from handoff.engine.place.fanout.files import read_stop_files, stop_files_of
 from handoff.engine.session import spending
 from handoff.engine.supervisor import database as database_upkeep
-from handoff.engine.supervisor import phase_run, runs
+from handoff.engine.supervisor import runs
 from handoff.engine.supervisor import watchdog as supervisor_watchdog
 from handoff.engine.supervisor.news import News
 from handoff.engine.supervisor.notifications import Teller
-from handoff.engine.supervisor.phase_run import PhaseStarts
+from handoff.engine.supervisor.runs import PhaseStarts
 from handoff.engine.supervisor.schedules import look as make_due
+from handoff.engine.work import workers
 from handoff.engine.work.flows import conclude
 from handoff.engine.work.forges import watch
 from handoff.engine.work.tasks import search
 from handoff.engine.work.tasks.splitting import live
+from handoff.store import open_database
 from handoff.store.database import SQLITE
-from handoff.store.drivers import open_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     from handoff.board.sessions.holds import Hold
     from handoff.board.tasks.tasks import Task
     from handoff.engine.work.workers import WorkerSettings
+
 
 # Work that many threads of one supervisor ask for at once, done once for all who wait.
 
@@ -232,10 +236,10 @@ class Supervisor:
         self._again(watch.look, self._forge_seconds, "Your forge")
         project = self.worker_settings.project
         threading.Thread(target=live.keep_watch, args=(self.app.settings, self._leaving, project), daemon=True).start()
-        run_phase = phase_run.runner(
+        run_phase = runs.runner(
             self.app.settings, self.worker_settings, self._starts.ended, self.app.once, self.engine.step
         )
-        self.engine.launch({phase_run.NAME: run_phase})
+        self.engine.launch({runs.NAME: run_phase})
         self._due = {"watchdog": self.app.clock.monotonic() + self.pace.watchdog}
         scope = f"for project {project}" if project else "for every project of this machine"
         self._tell(f"Supervisor {self.id} works with {', '.join(self.worker_settings.agents)} {scope}.")
@@ -338,9 +342,9 @@ class Supervisor:
     def _read_stops(self) -> None:
         """Stop files are looked at every second, the rows they are held against only when a file came or went, and now and then."""
         names = supervisor_watchdog.project_names(self.app)
-        files = {name: stops.files_of(self.app, name) for name in names}
+        files = {name: stop_files_of(self.app, name) for name in names}
         if files != self._stop_files or self._is_due("stop_rows", _STOP_ROWS_SECONDS):
-            found = [stop for name in names for stop in stops.read_files(self.app, name)]
+            found = [stop for name in names for stop in read_stop_files(self.app, name)]
             held = {(stop.scope, stop.project) for stop in (found if names else pauses.listing(self.app.database))}
             self._starts.heed(stopped=bool(held & {(pauses.ALL, ""), (pauses.PROJECT, self.worker_settings.project)}))
             self._stop_files = files
@@ -387,8 +391,8 @@ class Supervisor:
                     continue
                 self.engine.enqueue(
                     transaction,
-                    name=phase_run.NAME,
-                    id=phase_run.id_of(task),
+                    name=runs.NAME,
+                    id=runs.run_id_of(task),
                     values=(trace.key, trace.fence, trace.session, task.held_agent),
                 )
                 running.look_after(self.app, trace)
@@ -433,7 +437,7 @@ class Supervisor:
         store, worker = self.app.database, self.worker_settings
         held = {one.name for one in holds.listing(store) if one.kind == holds.AGENT and self._is_ours(one)}
         if held:
-            agents.leave_held(store, held=held, able=worker.agents, project=worker.project)
+            outcomes.leave_held(store, held=held, able=worker.agents, project=worker.project)
 
     def _start_beside(self, key: int, work: Callable[[App], list[str]], words: str) -> None:
         """On a thread of its own, one for each flow and one for all that is decided: tests may run for minutes there."""
@@ -508,7 +512,7 @@ class Supervisor:
         executors.prune(self.app.database, before=before)
         expenses.prune(self.app.database, before=before)
         holds.prune(self.app.database)
-        asked_once.prune(self.app.database, before=self.app.clock.now() - _ASKED_DAYS * _DAY)
+        tokens.prune_answers(self.app.database, before=self.app.clock.now() - _ASKED_DAYS * _DAY)
         running.tidy(self.app)
         database_upkeep.back_up(self.app)
 
@@ -517,3 +521,58 @@ def _moved(app: App, *, key: int) -> list[str]:
     """Move a flow on whose next move is the orchestrator's own; where to."""
     moved = conclude.drive(app, key)
     return [f"{moved.project}/{moved.id}: moved on to {moved.phase}"]
+
+
+# --- as a process ---------------------------------------------------------------------------------------------------------
+
+
+_NAMED = 5
+
+
+def leave_on_signals(supervisor: Supervisor) -> None:
+    """A signal ends the supervisor, and another one lets it end when what runs has ended."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: supervisor.leave())
+    signal.signal(signal.SIGUSR1, lambda *_: supervisor.drain())
+
+
+def run_supervisor(
+    app: App,
+    worker_settings: WorkerSettings,
+    *,
+    limit: int,
+    drain: bool,
+    tell: Callable[[str], None],
+    begin: Callable[[Supervisor], None] = leave_on_signals,
+) -> str:
+    """Be a supervisor until `begin` has it leave; agents go on and the next supervisor attaches to them. `leave_process` comes next.
+
+    What is told last is the answer: what goes on, and what to do about it.
+    """
+    supervisor = Supervisor(app, worker_settings, limit=limit, tell=tell)
+    begin(supervisor)
+    if drain:
+        supervisor.drain()
+    supervisor.run()
+    return _last_words(app, supervisor.id)
+
+
+def _last_words(app: App, id: str) -> str:
+    try:
+        going = [f"{task.project}/{task.label}" for task in workers.left_running(app)]
+    except HandoffError:
+        going = []  # the database is away: then nobody can say
+    program, number = app.settings.program, len(going)
+    if not going:
+        return f"Supervisor {id} has ended; nothing it started runs on."
+    sessions = "1 session goes" if number == 1 else f"{number} sessions go"
+    shown = ", ".join(going[:_NAMED]) + (" …" if number > _NAMED else "")
+    return (
+        f"Supervisor {id} has ended. {sessions} on: {shown}. The next `{program} work` attaches to them;"
+        f" see them: {program} session list"
+    )
+
+
+def leave_process(code: int = 0) -> NoReturn:
+    """Leave without waiting: phases in the middle are threads that wait for agents, and the next supervisor takes them over."""
+    os._exit(code)

@@ -1,4 +1,4 @@
-"""The watchdog's round: markers people touched, silent sessions, due fan-ins, stale files. It costs no tokens."""
+"""The watchdog's round: markers people touched, silent sessions, due fan-ins, stale files; and fresh tabs that open by themselves. It costs no tokens."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ import os
 
 from handoff.agents.folder import monitor_of
 from handoff.base.clock import boot_id, stamp
-from handoff.base.errors import HandoffError, UserError
+from handoff.base.errors import ConfigError, HandoffError, UserError
 from handoff.base.files import make_folder, move, read_bytes, remove, write_atomic
 from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.sessions import pauses, watchdog
+from handoff.board.sessions import host_leases, pauses, watchdog
 from handoff.board.tasks import batches, tasks
-from handoff.engine.app.home import RESERVED, files_folder
+from handoff.engine.app.home import RESERVED, files_folder, home_config
 from handoff.engine.outcome.carry_out import carry_on
-from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.outcome.kinds import CurrentClaim
 from handoff.engine.place import pulse
-from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout import views
+from handoff.engine.place.fanout.files import LOOKED, RECORDED, launched_task, read_stop_files
 from handoff.engine.place.fanout.older import followed_folders
-from handoff.engine.place.fanout.paths import LOOKED, RECORDED, launched_task
 from handoff.engine.safety import incidents
 from handoff.engine.session import report as journey
 from handoff.engine.supervisor import handoff_fanout
 from handoff.engine.work import stopping
+from handoff.engine.work.tasks import admin
+from handoff.engine.work.tasks.open_tab import AUTO, WAYS, way_here
 from handoff.store.database import POSTGRES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
     from handoff.board.sessions.watchdog import IsAlive, Process, WatchdogReport
     from handoff.board.tasks.tasks import Task
@@ -70,7 +73,7 @@ def look(app: App, *, deep: bool = False, conclude: bool = True) -> Round:
     told = incidents.look(app)  # first: what this round rebuilds would hide that it was gone
     names = project_names(app)
     for name in names:
-        stop_files.read_files(app, name)
+        read_stop_files(app, name)
     taken_in, refused = take_in_markers(app, names)
     if conclude:
         carry_on(app)
@@ -296,3 +299,84 @@ def _plain_files(folder: str) -> list[str]:
             return [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return []
+
+
+# --- tabs that open by themselves ----------------------------------------------------------------------------------------
+
+
+_STAGGER_SECONDS = 0.3
+_LOOK_SECONDS = 0.5
+
+
+class AutoTab(Record):
+    """What came of one task: the words of what was opened, or why nothing was."""
+
+    task: str
+    project: str
+    opened: bool
+    words: str
+
+
+class WaitReport(Record):
+    """What happened while the watchdog waited for its next look."""
+
+    tabs: tuple[AutoTab, ...]
+    taken_in: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def tabs_are_wanted(app: App) -> bool:
+    """Whether the person asked for tabs that open by themselves."""
+    config = home_config(app)
+    way = config.text("auto_open")
+    if way and way not in WAYS:
+        raise ConfigError(
+            f"{config.path}: auto_open: '{way}' is no way to open a task.", f"Use one of: {', '.join(WAYS)}."
+        )
+    return bool(way)
+
+
+def open_ready_tabs(app: App) -> list[AutoTab]:
+    """Open each ready task that has no tab; nothing is opened while it is paused, nor in a project whose tasks a supervisor takes."""
+    host = app.settings.host
+    config = home_config(app)
+    way, most = config.text("auto_open"), int(config.number("max_running"))
+    found = host_leases.without_tab(app.database, host=host, most=most)
+    if found:
+        for project in {task.project for task in found}:
+            read_stop_files(app, project)
+        found = host_leases.without_tab(app.database, host=host, most=most)
+    told: list[AutoTab] = []
+    for task in found:
+        if not os.path.isdir(task.workspace):
+            continue  # another machine's
+        if told:
+            app.clock.sleep(_STAGGER_SECONDS)
+        if not host_leases.take_tab(app.database, task, host=host):
+            continue
+        try:
+            chosen = (way_here(app, config) if way == AUTO else way) or _nothing_here()
+            told.append(AutoTab(task.label, task.project, True, admin.open_(app, task, way=chosen).words))
+        except HandoffError as error:
+            told.append(AutoTab(task.label, task.project, False, f"{error.message} {error.hint}".strip()))
+    return told
+
+
+def wait_and_watch(app: App, seconds: float) -> WaitReport:
+    """Wait so long. Touched markers are taken in and wanted tabs open meanwhile, within a second; ends early when something happened."""
+    wanted = tabs_are_wanted(app)
+    deadline = app.clock.monotonic() + seconds
+    while True:
+        taken_in, refused = take_in_markers(app, project_names(app))
+        found = WaitReport(tuple(open_ready_tabs(app) if wanted else ()), tuple(taken_in), tuple(refused))
+        left = deadline - app.clock.monotonic()
+        if any(found) or left <= 0:
+            return found
+        app.database.wait_for_change(min(_LOOK_SECONDS, left))
+
+
+def _nothing_here() -> NoReturn:
+    raise ConfigError(
+        "No editor, tmux or terminal of yours was found here.",
+        'Name one in config.toml: auto_open = "tmux", or run the watchdog from inside it.',
+    )

@@ -10,6 +10,7 @@ from handoff.base.errors import Refused
 from handoff.base.process import parents_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.sessions import sessions
+from handoff.board.tasks import tasks
 from handoff.engine.place import pulse
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from handoff.base.errors import HandoffError
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.store.database import Store
 
 
 class ActDone(Record):
@@ -53,6 +55,13 @@ class Act(Record):
         dashed = any(word.startswith("-") for word in self.words)
         rest = [*named, "--", *self.words] if dashed else [*self.words, *named]
         return shlex.join([program, *self.verb.split(), *rest])
+
+
+def task_of_session(app: App, store: Store, session: sessions.Session) -> Task | None:
+    """What a session works on, or worked on, as far as that is known."""
+    folder = folders.place(app.settings.home, session.project, session.id)
+    key = session.task or folders.get(folder, folders.FACTS).get("key")
+    return tasks.look_up(store, key=int(key)) if key else None
 
 
 def refuse_sessions(app: App, what: str) -> None:

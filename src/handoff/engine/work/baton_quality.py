@@ -6,6 +6,7 @@ import os
 import re
 
 from handoff.base.errors import UserError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.tasks import tasks
 from handoff.engine.app.home import find_project, home_config
@@ -127,13 +128,13 @@ def _doubts(facts: dict[str, list[str]], program: str, *, task: bool) -> Iterato
     bare = [line for line in facts["decisions"] if not _REASON.search(line)]
     if bare:
         again = f"{program} {note} 'Decided X because Y'" if task else f"{program} decide 'WHAT' --because 'WHY'"
-        yield BatonDoubt(f"{_counted(len(bare), 'decision')} without a reason", again)
+        yield BatonDoubt(f"{number_of(len(bare), 'decision')} without a reason", again)
     red = {next(filter(None, match.groups())) for line in facts["checks"] for match in _RED.finditer(line)}
     explained = " ".join((*facts["history"], *facts["next"])).casefold()
     unexplained = [command for command in red if not _is_explained(command, facts["checks"], explained)]
     if unexplained:
         yield BatonDoubt(
-            f"{_counted(len(unexplained), 'red check')} that nobody explains: {unexplained[0]}",
+            f"{number_of(len(unexplained), 'red check')} that nobody explains: {unexplained[0]}",
             f"{program} {note} 'why it is red'",
         )
 
@@ -145,10 +146,6 @@ def _is_explained(command: str, checks: list[str], words: str) -> bool:
     return command.casefold() in words.replace(f"find out why `{command.casefold()}`", "") or any(
         name and name in words for name in names
     )
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _facts(text: str) -> dict[str, list[str]]:

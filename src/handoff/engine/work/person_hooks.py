@@ -6,7 +6,7 @@ import os
 from binascii import crc32
 
 from handoff.agents.dialects import AFTER, EDIT, END, START, STOP, HookAnswer
-from handoff.base.errors import Conflict
+from handoff.base.errors import Conflict, HandoffError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER
 from handoff.board.sessions import leases
@@ -95,7 +95,6 @@ def _baton(app: App, task: Task) -> str:
 
 def _feature(app: App, call: Call) -> HookAnswer:
     """The active feature's continue prompt, with what was said in the conversation before; nothing where none is ready."""
-    from handoff.base.errors import HandoffError
     from handoff.engine.features import status
 
     try:
@@ -148,7 +147,7 @@ def _may(held: ClaimedTask, path: str) -> bool:
         return False
     if inside.partition("/")[0] == PROJECT_FOLDER or not held.task.patterns:
         return True
-    from handoff.git.ownership.ownership import Ownership
+    from handoff.git.ownership import Ownership
 
     return Ownership.parse(held.task.patterns).covers(inside)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from handoff.agents import catalog
-from handoff.agents import folder as folders
 from handoff.agents.dialects import AFTER, DIALECTS, HEARD, STOP
 from handoff.agents.history.stores.table import ALIVE, StoredSession
 from handoff.base.errors import UsageError, UserError
@@ -16,14 +15,13 @@ from handoff.board.tasks import states, tasks
 from handoff.engine.app.home import find_project, home_config, person
 from handoff.engine.place.pulse import known_session
 from handoff.engine.session import mailbox
-from handoff.engine.work.act import ActDone, refuse_sessions
+from handoff.engine.work.act import ActDone, refuse_sessions, task_of_session
 
 if TYPE_CHECKING:
     from typing import Any
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.store.database import Store
 
 _LONGEST = 4000
 
@@ -80,7 +78,7 @@ def keep(app: App, *, session: str, text: str, now: bool = False, project: str =
     if isinstance(found, StoredSession):
         return _to_client(app, found, text, project)
     with app.database.transaction() as transaction:
-        task = _last_task(app, transaction, found)
+        task = task_of_session(app, transaction, found)
         if task is None or task.held_by != found.id or task.state != states.RUNNING:
             raise _not_running(app, found.id, task)
         journal.append(transaction, journal.PERSON_SAID, task=task, session=person(app), text=text, to=found.id)
@@ -110,15 +108,8 @@ def _who_hears(app: App, name: str, project: str) -> sessions.Session | StoredSe
             raise _not_running(app, task.held_by or f"of '{task.label}'", task) from None
         return holder
     if known.ended_at is not None:
-        raise _not_running(app, known.id, _last_task(app, app.database, known))
+        raise _not_running(app, known.id, task_of_session(app, app.database, known))
     return known
-
-
-def _last_task(app: App, store: Store, session: sessions.Session) -> Task | None:
-    """What it works on, or worked on, as far as that is known."""
-    folder = folders.place(app.settings.home, session.project, session.id)
-    key = session.task or folders.get(folder, folders.FACTS).get("key")
-    return tasks.look_up(store, key=int(key)) if key else None
 
 
 def _not_running(app: App, who: str, task: Task | None) -> UserError:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from handoff.agents import folder as folders
-from handoff.agents.by_hand import BY_HAND, start_words
+from handoff.agents.catalog import BY_HAND, start_words
 from handoff.agents.records import carry, carry_apart
 from handoff.base.errors import Conflict, UserError
 from handoff.base.files import locked, make_folder
@@ -16,12 +16,13 @@ from handoff.board.events import journal
 from handoff.board.sessions import holds, leases, sessions
 from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.app.home import person
-from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.outcome.kinds import CurrentClaim
 from handoff.engine.place import pulse, running, task_clones
 from handoff.engine.place.pulse import known_session
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.session import claims, report, start
 from handoff.engine.session.placement import NONE
+from handoff.engine.work.act import task_of_session
 from handoff.engine.work.tasks.admin import find_task
 
 if TYPE_CHECKING:
@@ -113,11 +114,10 @@ def task_meant(app: App, name: str, *, project: str = "") -> Task | None:
     with suppress(UserError):
         return find_task(app, name, project=project)
     try:
-        known, folder = known_session(app, name)
+        known, _ = known_session(app, name)
     except UserError:
         return None
-    key = known.task or folders.get(folder, folders.FACTS).get("key")
-    return tasks.look_up(app.database, key=int(key)) if key else None
+    return task_of_session(app, app.database, known)
 
 
 def take(app: App, task: Task) -> TakenTask:

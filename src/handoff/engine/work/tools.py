@@ -17,18 +17,13 @@ from handoff.engine.session import current, hooks
 from handoff.engine.session import report as journey
 from handoff.engine.work import acts
 from handoff.engine.work.tasks import create, requests
-from handoff.engine.work.tasks.manifests.fields import SUB_TASK_KEYS
+from handoff.engine.work.tasks.manifests import SUB_TASK_KEYS
 
 if TYPE_CHECKING:
     from handoff.engine.app import App
-    from handoff.engine.outcome.ended import CurrentClaim
 
 
 _PART = ("owns", "after", *(key for key in SUB_TASK_KEYS if key not in ("file_ownership", "depends_on")))
-
-
-def _hold(app: App) -> CurrentClaim:
-    return current.find(app)
 
 
 def task(app: App) -> str:
@@ -37,7 +32,7 @@ def task(app: App) -> str:
     if permissions is not None:
         with open(os.path.join(permissions.folder, "baton.md"), encoding="utf-8") as file:
             return file.read()
-    return for_holder(app, _hold(app).task)
+    return for_holder(app, current.find(app).task)
 
 
 def claim(app: App, name: str = "") -> str:
@@ -51,13 +46,13 @@ def claim(app: App, name: str = "") -> str:
 
 def note(app: App, text: str) -> str:
     """Leave a line for whoever goes on with your task."""
-    requests.add_note(app, _hold(app), text=text)
+    requests.add_note(app, current.find(app), text=text)
     return "Noted."
 
 
 def finish(app: App, summary: str) -> str:
     """Report your task done. Its check is run and your changes are held against what you own; a no says why."""
-    done = journey.finish(app, _hold(app), summary=summary)
+    done = journey.finish(app, current.find(app), summary=summary)
     if done.waits:
         return f"Your work is judged and kept. It waits for a person before it lands: {done.waits} You may stop."
     green = f" `{done.evidence.verdict.command}` is green." if done.evidence.verdict else ""
@@ -66,7 +61,7 @@ def finish(app: App, summary: str) -> str:
 
 def block(app: App, reason: str) -> str:
     """Report that your task cannot go on, and what you would need."""
-    outcome = journey.block(app, _hold(app), reason=reason)
+    outcome = journey.block(app, current.find(app), reason=reason)
     return f"Task '{outcome.task.label}' is blocked; a person will see the reason. You may stop."
 
 
@@ -90,14 +85,14 @@ def ask_human(
         raise UserError("There is no question.", "Give `question`, or pass an answer on with `code` and `answer`.")
     seconds = span(within) if within else None
     requests.ask_human(
-        app, _hold(app), question=question, subject=text, choices=choices, within=seconds, fallback=default
+        app, current.find(app), question=question, subject=text, choices=choices, within=seconds, fallback=default
     )
     return "The question is put. You hold the task no longer: stop here."
 
 
 def request_path(app: App, path: str, reason: str) -> str:
     """Ask for a path you do not own."""
-    return requests.request_path(app, _hold(app), path=path, reason=reason)
+    return requests.request_path(app, current.find(app), path=path, reason=reason)
 
 
 def status(app: App) -> str:
@@ -114,7 +109,7 @@ def status(app: App) -> str:
 
 def checks(app: App) -> str:
     """Run your task's check now and see its verdict, before you report."""
-    current_claim = _hold(app)
+    current_claim = current.find(app)
     held = current_claim.task
     if not held.check_command:
         return "This task has no check."

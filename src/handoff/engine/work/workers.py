@@ -19,9 +19,9 @@ from handoff.engine.app.home import home_config, labels_of
 from handoff.engine.features.status import look
 from handoff.engine.place import publish, pulse
 from handoff.engine.session import spending
-from handoff.engine.session.agent_programs import program_of
+from handoff.engine.session.agents import program_of
 from handoff.engine.work import stopping
-from handoff.store.addresses import is_postgres
+from handoff.store.database import is_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,9 +6,9 @@ import re
 
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.record import TYPE_CHECKING
-from handoff.feature.plan import plan as plans
+from handoff.feature import plan as plans
+from handoff.feature.plan import CURRENT, DONE, DROPPED, PENDING, STUCK, Plan, Step
 from handoff.feature.plan.lines import ENDS, closing
-from handoff.feature.plan.plan import CURRENT, DONE, DROPPED, PENDING, STUCK, Plan, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable

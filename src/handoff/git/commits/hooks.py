@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.repository import Repository
+    from handoff.git.plumbing.objects import Repository
 
 BEFORE = ("pre-commit", "prepare-commit-msg", "commit-msg")
 AFTER = ("post-commit", "post-rewrite")

@@ -13,7 +13,7 @@ from handoff.git.plumbing.refs import ident_variables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.git.plumbing.repository import Repository
+    from handoff.git.plumbing.objects import Repository
 
 _CRUD = " .,:;<>\"\\'\n\t"
 
@@ -127,11 +127,6 @@ def author_of(commit: bytes) -> str:
         if line.startswith(b"author "):
             return line[7:].decode("utf-8", "surrogateescape")
     return ""
-
-
-def parents_of(commit: bytes) -> list[str]:
-    head = commit.split(b"\n\n", 1)[0].split(b"\n")
-    return [line[7:].decode() for line in head if line.startswith(b"parent ")]
 
 
 def words_of(commit: bytes) -> str:

@@ -12,19 +12,16 @@ from collections import Counter
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.landing.merge import THE_TARGET, Withholding
-from handoff.git.landing.rules.made_files import is_lock, is_made
-from handoff.git.landing.settle import Proposal, SideTrees, has_marks, settle
-from handoff.git.landing.three_way import join
+from handoff.git.landing.rules import is_lock, is_made
+from handoff.git.landing.three_way import Proposal, SideTrees, has_marks, join, settle
 from handoff.git.plumbing import git_failure, read_plain
 from handoff.git.plumbing.objects import FILE, PROGRAM, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from handoff.git.landing.members import Member
-    from handoff.git.landing.merge import Merged
-    from handoff.git.landing.settle import FileSides, Way
-    from handoff.git.landing.three_way import Unjoined
+    from handoff.git.landing.merge import Member, Merged
+    from handoff.git.landing.three_way import FileSides, Unjoined, Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
 
 BEFORE = "before both"
@@ -69,7 +66,8 @@ def lay_out(
     are settled.
     """
     by_name = {member.name: member for member in members}
-    whose = {path: member.name for member in members if member.name not in _held(merged) for path in member.paths}
+    held_names = {one.member for one in merged.held}
+    whose = {path: member.name for member in members if member.name not in held_names for path in member.paths}
     tree = store.load(merged.new, ())
     files: list[ConflictFile] = []
     waiting: list[str] = []
@@ -100,10 +98,6 @@ def lay_out(
         return None
     commit = store.write_commit(tree, [merged.new], "The parts joined, with what must be settled\n", moment=moment)
     return LaidOut(commit, tuple(files), tuple(waiting), tuple(member.commit for member in members))
-
-
-def _held(merged: Merged) -> set[str]:
-    return {one.member for one in merged.held}
 
 
 def _marked(store: SnapshotRepo, one: Unjoined, first: str, second: str) -> ConflictFile | None:

@@ -11,7 +11,7 @@ from handoff.git.plumbing import is_sha, read_text
 
 if TYPE_CHECKING:
     from handoff.git.plumbing import Source
-    from handoff.git.plumbing.repository import Repository
+    from handoff.git.plumbing.objects import Repository
 
 KEPT = "refs/handoff/work/"
 """In a store: the work of tasks that was judged and kept, one commit each."""

@@ -1,4 +1,4 @@
-"""The snapshot store: a bare repository outside every session's reach that owns every object it refers to."""
+"""The snapshot store: a bare repository outside every session's reach that owns every object it refers to; and where a checkout's is."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import zlib
 from contextlib import suppress
 
 from handoff.base.errors import Conflict
-from handoff.base.files import locked, make_folder, remove, write_atomic
-from handoff.base.record import TYPE_CHECKING
-from handoff.git.plumbing import algorithm_of, is_sha, read_plain, read_text
-from handoff.git.plumbing.objects import Objects, commit_bytes
+from handoff.base.files import kept_project, locked, make_folder, remove, write_atomic
+from handoff.base.ids import check_id, slug
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.git.plumbing import Source, algorithm_of, is_sha, open_source, read_plain, read_text
+from handoff.git.plumbing.objects import Objects, commit_bytes, digest
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder, strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from handoff.base.process import Completed
-    from handoff.git.plumbing import Source
 
 SNAP = "refs/handoff/snap/"
 LENT = "refs/handoff/lent/"
@@ -288,3 +288,61 @@ def _read_few(pack: str) -> bytes:
         data = file.read()
         return data if int.from_bytes(data[:_PACK_HEAD][-4:], "big") < _FEW_OBJECTS else b""
     return b""
+
+
+MAIN = "main"
+STORE = "snapshots.git"
+WORKSPACES = "workspaces"
+CHECKOUTS = "checkouts"  # of tasks whose own checkout is on another machine
+TREE = "tree"
+
+
+class Location(Record):
+    """One checkout, its project's folder under $HANDOFF_HOME, and the name its snapshots go by."""
+
+    source: Source
+    project: str
+    workspace: str
+
+    @property
+    def store(self) -> str:
+        return os.path.join(self.project, STORE)
+
+    @property
+    def workspaces(self) -> str:
+        return os.path.join(self.project, WORKSPACES)
+
+
+def find_place(top: str, *, home: str, project: str = "") -> Location:
+    """The place of the checkout at `top`. A workspace of ours belongs to the project it was made for."""
+    source = open_source(top)
+    inside = os.path.realpath(top)
+    root = os.path.realpath(home) + os.sep
+    if inside.startswith(root):
+        project, kind, name, *rest = [*inside[len(root) :].split(os.sep), "", ""]
+        if kind in (WORKSPACES, CHECKOUTS) and rest[:-2] == [TREE]:
+            return Location(source, os.path.join(home, project), name)
+    name = MAIN if source.folder == source.common else slug(os.path.basename(source.folder)) or "worktree"
+    return Location(source, project_folder(source.common, home=home, project=project), name)
+
+
+def project_folder(common: str, *, home: str, project: str = "") -> str:
+    """The project's folder: named after its checkout; a namesake elsewhere on the disk gets a longer name."""
+    if project:
+        return os.path.join(home, check_id(project, "project"))
+    real = os.path.realpath(common)
+    known = kept_project(real, home)
+    if known and _may_keep(os.path.join(home, known), real):
+        return os.path.join(home, known)
+    base = os.path.dirname(real) if os.path.basename(real) == ".git" else real
+    name = slug(os.path.basename(base)) or "project"
+    folder = os.path.join(home, name if len(name) > 1 else f"{name}-project")
+    if _may_keep(folder, real):
+        return folder
+    return f"{folder}-{digest(os.fsencode(real))[:6]}"
+
+
+def _may_keep(folder: str, real: str) -> bool:
+    """Whether the store in a project's folder is of this repository, or of one that is gone because it has moved here."""
+    owner = read_text(os.path.join(folder, STORE, "project")).rstrip("\n")
+    return os.path.realpath(owner) == real or not os.path.isdir(owner)

@@ -1,24 +1,132 @@
-"""The parts of a snapshot that are not the working tree: the index, refs, stash, reflogs and settings."""
+"""The parts of a snapshot that are not the working tree: the index, refs, stash, reflogs, settings and permission bits."""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections import Counter
 from contextlib import suppress
 
 from handoff.base.errors import UserError
-from handoff.base.files import remove, write_atomic
+from handoff.base.files import FileMemory, remove, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_plain, read_text
-from handoff.git.plumbing.git_folder import join_logs, log_commits, logs, settings_files
-from handoff.git.plumbing.objects import FILE, TREE, Entry, digest, parents_named
-from handoff.git.plumbing.refs import refs
+from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.objects import FILE, LINK, POINTER, PROGRAM, TREE, Entry, digest, parents_named
+from handoff.git.plumbing.refs import refs, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.refs import Head
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
+    from handoff.git.snapshots.scan import Scan
+
+_LOG_TAIL_BYTES = 256 * 1024
+_KEPT_BYTES = 1024 * 1024
+# What git remembers about an unfinished merge, pick, rebase or bisect, and what a person may have set up.
+_STATE_FILES = (
+    "MERGE_HEAD MERGE_MSG MERGE_MODE CHERRY_PICK_HEAD REVERT_HEAD ORIG_HEAD REBASE_HEAD SQUASH_MSG"
+    " BISECT_LOG BISECT_START BISECT_TERMS BISECT_NAMES AUTO_MERGE"
+).split()
+_STATE_FOLDERS = ("rebase-merge", "rebase-apply", "sequencer")
+_remembered = FileMemory()
+_SHARED_FILES = ("config", "info/exclude", "info/attributes", "info/sparse-checkout")
+
+
+def logs(source: Source) -> dict[str, bytes]:
+    """The newest part of every reflog by its name under `logs/`; HEAD's is this worktree's own."""
+    found = {}
+    for base in dict.fromkeys((source.common, source.folder)):
+        with Beneath(base) as files:
+            found.update({name[5:]: _log(files, name, path) for name, path in walk(base, "logs/refs")})
+            if base == source.folder and (own := files.read("logs/HEAD")):
+                found["HEAD"] = _tail(own)
+    return found
+
+
+def _log(files: Beneath, name: str, path: str) -> bytes:
+    """The newest part of one reflog; one that rests is not opened again."""
+    try:
+        facts = files.facts(name)
+    except OSError:
+        return b""
+    return _remembered.get(path, facts, lambda: _tail(files.read(name)))
+
+
+def join_logs(logs: dict[str, bytes]) -> bytes:
+    """Many reflogs as one text: name, length, lines."""
+    return b"".join(os.fsencode(name) + b"\0%d\n" % len(data) + data for name, data in sorted(logs.items()))
+
+
+def split_logs(data: bytes) -> dict[str, bytes]:
+    """The reflogs `join_logs` put together."""
+    found = {}
+    while data:
+        header, _, rest = data.partition(b"\n")
+        name, _, length = header.partition(b"\0")
+        found[os.fsdecode(name)] = rest[: int(length)]
+        data = rest[int(length) :]
+    return found
+
+
+def log_commits(log: bytes) -> list[str]:
+    """The commits a reflog names, newest first, each once."""
+    found: dict[str, None] = {}
+    for line in reversed(log.split(b"\n")):
+        for word in reversed(line.split(b" ", 2)[:2]):
+            value = word.decode("ascii", "replace")
+            if is_sha(value) and value.strip("0"):
+                found[value] = None
+    return list(found)
+
+
+def stashes(source: Source) -> list[str]:
+    """The stash entries of a checkout, oldest first: a stash is its reflog."""
+    with Beneath(source.common) as files:
+        lines = _tail(files.read("logs/refs/stash")).decode("utf-8", "surrogateescape").split("\n")
+    words = (line.partition("\t")[0].split(" ", 2) for line in lines)
+    return [two[1] for two in words if len(two) > 1 and is_sha(two[1])]
+
+
+def settings_files(source: Source) -> dict[str, tuple[bytes, str]]:
+    """Configuration, hooks and unfinished operations: name in the git folder -> bytes and mode.
+
+    A link is its text: what it leads to is not of this folder, and in a session's clone may be anything of the person's.
+    """
+    shared = [*_SHARED_FILES, *(name for name, _ in walk(source.common, "hooks") if not name.endswith(".sample"))]
+    own = [name for folder in _STATE_FOLDERS for name, _ in walk(source.folder, folder)]
+    found: dict[str, tuple[bytes, str]] = {}
+    with Beneath(source.common) as files:
+        found.update(_kept(files, {name: name for name in shared}))
+    with Beneath(source.folder) as files:
+        if source.folder != source.common:
+            found.update(_kept(files, {"config.worktree": "config.worktree"}))
+        found.update(_kept(files, {name: f"state/{name}" for name in (*_STATE_FILES, *own)}))
+    return found
+
+
+def _kept(files: Beneath, names: dict[str, str]) -> dict[str, tuple[bytes, str]]:
+    """Those of the files that are there, each under the name it is kept by."""
+    found = {}
+    for name, kept in names.items():
+        try:
+            facts = files.facts(name)
+            if stat.S_ISLNK(facts.st_mode):
+                found[kept] = (files.link(name), LINK)
+            elif stat.S_ISREG(facts.st_mode) and facts.st_size <= _KEPT_BYTES:
+                found[kept] = (files.read(name), PROGRAM if facts.st_mode & stat.S_IXUSR else FILE)
+        except OSError:
+            continue
+    return found
+
+
+def _tail(data: bytes) -> bytes:
+    if len(data) <= _LOG_TAIL_BYTES:
+        return data
+    return data[-_LOG_TAIL_BYTES:].partition(b"\n")[2]
+
 
 _REFLOG_COMMITS = 1000
 
@@ -194,3 +302,224 @@ class Parts:
         with suppress(UserError):  # it is gone: everything is asked for again
             return set(parents_named(self.store.read(self.before.refs))) if self.before.refs else set()
         return set()
+
+
+TOP = "."
+_USUAL = {FILE: 0o644, PROGRAM: 0o755, TREE: 0o755}
+_OPEN = stat.S_IRWXU
+
+
+class Modes(Record):
+    """The usual bits of files, programs and folders, and every path whose bits are others."""
+
+    usual: Mapping[str, int]
+    odd: Mapping[str, int]
+
+    def of(self, path: str, kind: str) -> int:
+        return self.odd.get(path, self.usual[kind])
+
+    def encode(self) -> bytes:
+        first = " ".join(f"{self.usual[kind]:o}" for kind in _USUAL)
+        lines = [f"{mode:o} {path}" for path, mode in sorted(self.odd.items())]
+        return os.fsencode("\0".join([first, *lines]))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Modes:
+        first, *lines = os.fsdecode(data).split("\0")
+        usual = {kind: int(word, 8) for kind, word in zip(_USUAL, first.split(" "), strict=True)}
+        pairs = (line.split(" ", 1) for line in lines)
+        return cls(usual, {path: int(mode, 8) for mode, path in pairs})
+
+
+class ModeState(Record):
+    """What the next look at a checkout begins from, and the commit that holds its bits."""
+
+    commit: str = ""
+    modes: Modes = Modes({}, {})
+    folders: frozenset[str] = frozenset()
+    """Every folder: git has no record of them, so each is looked at whenever all files are."""
+    young: frozenset[str] = frozenset()
+    """Names that changed in the second of the look, or lie behind a locked door: git may not see one more change of them."""
+
+    @classmethod
+    def load(cls, folder: str, commit: str) -> ModeState:
+        """What was kept; nothing at the first time, or if it belongs to another snapshot."""
+        first, _, rest = read_plain(os.path.join(folder, "modes")).partition(b"\n")
+        if not commit or first != commit.encode():
+            return cls()
+        modes, *lists = rest.split(b"\0\0")
+        folders, young = (frozenset(os.fsdecode(one).split("\0")) - {""} for one in lists)
+        return cls(commit, Modes.decode(modes), folders, young)
+
+    def save(self, folder: str) -> None:
+        """To be called before the index forgets which files have changed."""
+        lists = [os.fsencode("\0".join(sorted(one))) for one in (self.folders, self.young)]
+        data = self.commit.encode() + b"\n" + b"\0\0".join([self.modes.encode(), *lists])
+        write_atomic(os.path.join(folder, "modes"), data, sync=False)
+
+
+def scan_modes(store: SnapshotRepo, top: str, known: ModeState, scan: Scan, *, clock: str) -> ModeState:
+    """Look at the bits of all names at first, later of those that may have changed. What most of a kind have is usual."""
+    os.utime(clock)
+    now = int(os.stat(clock).st_mtime)  # the second it is by the clock of the disk
+    looked = {TOP, *known.young, *(scan.looked if known.commit else scan.names())}
+    above = {name.rpartition("/")[0] for name in looked} - {""}
+    while above:
+        looked |= above
+        above = {name.rpartition("/")[0] for name in above} - looked - {""}
+    looked |= known.folders if scan.whole else set()
+    odd = {name: bits for name, bits in known.modes.odd.items() if name not in looked}
+    seen, young, lstat, prefix = {}, set(), os.lstat, top + "/"  # a loop this long is written for speed
+    for name in looked:
+        try:
+            facts = lstat(prefix + name)
+        except PermissionError:  # behind a locked door it has the bits it had
+            young.add(name)
+            odd |= {name: known.modes.odd[name]} if name in known.modes.odd else {}
+            continue
+        except OSError:
+            continue
+        seen[name] = facts.st_mode
+        if facts.st_ctime >= now:
+            young.add(name)
+    counted = Counter(seen.values())
+    usual = known.modes.usual or _USUAL | {
+        _kind(mode): stat.S_IMODE(mode) for mode, _ in reversed(counted.most_common()) if _has_bits(mode)
+    }
+    unusual = {mode for mode in counted if _has_bits(mode) and stat.S_IMODE(mode) != usual[_kind(mode)]}
+    odd |= {name: stat.S_IMODE(mode) for name, mode in seen.items() if mode in unusual} if unusual else {}
+    inner = {mode for mode in counted if stat.S_ISDIR(mode)}
+    folders = {name for name, mode in seen.items() if mode in inner}
+    state = ModeState(
+        known.commit, Modes(usual, odd), frozenset(folders | (known.folders - looked)), frozenset(young - folders)
+    )
+    if state.modes == known.modes:
+        return state
+    tree = store.graft("", {b"modes": Entry(FILE, store.write("blob", state.modes.encode()))})
+    return state._replace(commit=store.write_commit(tree, [], "modes\n", moment=0))
+
+
+def _kind(mode: int) -> str:
+    return TREE if stat.S_ISDIR(mode) else PROGRAM if mode & stat.S_IXUSR else FILE
+
+
+def _has_bits(mode: int) -> bool:
+    return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
+
+
+# --- bringing them back -------------------------------------------------------------------------------
+
+
+def read_modes(store: SnapshotRepo, commit: str) -> Modes | None:
+    """The bits a snapshot holds; None for one from before they were kept."""
+    return Modes.decode(os.fsencode(store.ask("cat-file", "blob", f"{commit}:modes"))) if commit else None
+
+
+def missing_folders(top: str, paths: Iterable[str]) -> set[str]:
+    """The folders above the paths that are not there: whoever writes the files will make them."""
+    found: set[str] = set()
+    for path in paths:
+        at = path.rpartition("/")[0]
+        while at and at not in found and not os.path.isdir(os.path.join(top, at)):
+            found.add(at)
+            at = at.rpartition("/")[0]
+    return found
+
+
+def open_up(top: str, names: Iterable[str], git_folder: str) -> tuple[dict[str, int], list[str]]:
+    """Let the owner in again where somebody locked him out: what had which bits, and what is worth saying."""
+    closed: dict[str, int] = {}
+    for name in sorted({TOP, *names}, key=lambda one: (one != TOP, one)):
+        if _open_one(top, name, closed):
+            for folder, folders, files in os.walk(os.path.join(top, name)):
+                folders[:] = [one for one in folders if one != ".git"]
+                for one in (*folders, *files):
+                    _open_one(top, os.path.relpath(os.path.join(folder, one), top), closed)
+    if os.lstat(git_folder).st_mode & _OPEN == _OPEN:
+        return closed, []
+    _allow(git_folder, _OPEN)
+    for folder, folders, files in os.walk(git_folder):
+        for one in folders:  # before the walk goes in there
+            _allow(os.path.join(folder, one), _OPEN)
+        if f"{os.sep}objects" not in folder[len(git_folder) :]:
+            for one in files:
+                _allow(os.path.join(folder, one), stat.S_IRUSR | stat.S_IWUSR)
+    return closed, [f"{git_folder} was locked; its owner may write there again"]
+
+
+def _open_one(top: str, name: str, closed: dict[str, int]) -> bool:
+    """Open one path to its owner; True for a folder that could not be entered before."""
+    path = os.path.join(top, name)
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    folder = stat.S_ISDIR(mode)
+    if not (folder or stat.S_ISREG(mode)) or os.access(path, os.R_OK | (os.W_OK | os.X_OK if folder else 0)):
+        return False
+    if not _allow(path, _OPEN if folder else stat.S_IRUSR):
+        return False
+    closed.setdefault(name, stat.S_IMODE(mode))
+    return folder
+
+
+def _allow(path: str, bits: int) -> bool:
+    """Give the owner these rights; False where we are not the owner, or nothing was to do."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode) or stat.S_IMODE(mode) | bits == stat.S_IMODE(mode):
+        return False
+    try:
+        os.chmod(path, stat.S_IMODE(mode) | bits)
+    except PermissionError:
+        return False
+    return True
+
+
+def kinds_of(store: SnapshotRepo, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
+    """Every path of the tree that has permission bits of its own: within `paths` and the folders above them."""
+    found = {TOP: TREE}
+    for line in store.ask("ls-tree", "-r", "-t", "-z", tree, "--", *paths).split("\0"):
+        facts, tab, name = line.partition("\t")
+        kind = facts.split(" ")[0].lstrip("0")
+        if tab and kind != LINK:
+            found[name] = TREE if kind == POINTER else kind
+    return found
+
+
+def differing_modes(
+    top: str,
+    kinds: Mapping[str, str],
+    modes: Modes,
+    *,
+    paths: Sequence[str] = (),
+    made: Container[str] = (),
+    opened: Container[str] = (),
+) -> dict[str, int]:
+    """Which paths must get other bits than they have: of `paths` only, and of what was `made`; `opened` ones always."""
+    found = {}
+    for name, kind in kinds.items():
+        if paths and name not in made and not any(name == path or name.startswith(path + "/") for path in paths):
+            continue
+        try:
+            mode = os.lstat(os.path.join(top, name)).st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode) != (kind == TREE) or not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            continue
+        if name in opened or stat.S_IMODE(mode) != modes.of(name, kind):
+            found[name] = modes.of(name, kind)
+    return found
+
+
+def put_modes(top: str, wanted: Mapping[str, int]) -> list[str]:
+    """Set the bits: folders after what they hold, since a closed folder lets nobody in. What is another's is said."""
+    refused = []
+    with Beneath(top) as files:
+        for name in sorted(wanted, key=lambda one: (one != TOP, one), reverse=True):
+            try:
+                files.chmod(name, wanted[name])
+            except PermissionError:
+                refused.append(f"{name} belongs to somebody else: its rights stay as they are")
+            except OSError:
+                continue  # no longer there as itself
+    return refused

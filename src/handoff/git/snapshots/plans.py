@@ -8,10 +8,10 @@ import stat
 from handoff.base.errors import Refused
 from handoff.base.light_json import dumps, loads
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.git.plumbing.git_folder import logs, settings_files, split_logs, stashes
 from handoff.git.plumbing.objects import Entry, differences
 from handoff.git.plumbing.refs import head, refs
-from handoff.git.snapshots import modes as rights
+from handoff.git.snapshots import parts as rights
+from handoff.git.snapshots.parts import logs, settings_files, split_logs, stashes
 from handoff.git.snapshots.restore import GitStep, TreeChange, is_planted, missing_lines, side_files
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.modes import Modes
+    from handoff.git.snapshots.parts import Modes
     from handoff.git.snapshots.restore import Sides
 
 HEAD = "HEAD"

@@ -12,17 +12,16 @@ from handoff.base.process import start_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.git.plumbing import is_sha, read_text
 from handoff.git.plumbing.beneath import Beneath
-from handoff.git.plumbing.git_folder import logs, stashes
 from handoff.git.plumbing.objects import LINK, POINTER, PROGRAM, differences, fetch, tree_named
 from handoff.git.plumbing.refs import refs
+from handoff.git.snapshots.parts import logs, stashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from handoff.git.plumbing import Source
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.modes import Modes
-
+    from handoff.git.snapshots.parts import Modes
 
 _CHUNK = 200
 _PLANTED = ("info/attributes", "info/sparse-checkout", "config.worktree")

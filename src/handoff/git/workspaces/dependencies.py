@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from handoff.base.errors import Conflict
 from handoff.base.files import locked, remove_tree
 from handoff.base.record import TYPE_CHECKING
-from handoff.git.control import Trust
-from handoff.git.obeyed import INCLUDE
+from handoff.git.obeyed import INCLUDE, Trust
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.untrusted import beside
 from handoff.git.snapshots.scan import behind_link
@@ -20,10 +19,8 @@ from handoff.git.snapshots.scan import behind_link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.snapshots.location import Location
-    from handoff.git.workspaces.workspaces import Workspace
-
+    from handoff.git.plumbing.snapshot_repo import Location, SnapshotRepo
+    from handoff.git.workspaces import Workspace
 
 NAMES = (".venv", "venv", "node_modules", "vendor")
 _PACKAGES = "node_modules"

@@ -118,20 +118,13 @@ def _fix(tree: str, kept: Sequence[str]) -> None:
                 if entry.path in kept:
                     continue
                 if entry.name.lower() == ".git":
-                    _remove(entry.path)
+                    remove_tree(entry.path)
                 elif stat.S_ISDIR(mode):
                     if mode & _OWNER_ALL != _OWNER_ALL:
                         os.chmod(entry.path, _OWNER_ALL)
                     at.append(entry.path)
                 elif not stat.S_ISLNK(mode) and (not stat.S_ISREG(mode) or mode & _OWNER_FILE != _OWNER_FILE):
                     os.unlink(entry.path)  # laid out again if it belongs there
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        remove_tree(path)
-    else:
-        os.unlink(path)
 
 
 def idle_slots(home: str, *, before: float) -> list[str]:

@@ -11,12 +11,12 @@ import re
 from handoff.base.errors import Conflict, HandoffError, Refused, UserError
 from handoff.base.ids import slug
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board import asked_once
 from handoff.board import forges as rows
+from handoff.board import tokens
 from handoff.board.tasks import tasks
 from handoff.engine.app.home import home_config
 from handoff.engine.outcome import whole_check
-from handoff.engine.work.flows import orders
+from handoff.engine.work import orders
 from handoff.engine.work.forges import issues, watch
 from handoff.engine.work.tasks import create
 from handoff.forges.contract import MARK
@@ -66,7 +66,7 @@ def take(app: App, forge: str, project: str, headers: Mapping[str, str], body: b
     if found.ignored:
         return {"ignored": found.ignored}
     caller = f"hook {forge} {project}"
-    if asked_once.answer_to(app.database, caller=caller, name=name, asked=body) is not None:
+    if tokens.answer_to(app.database, caller=caller, name=name, asked=body) is not None:
         raise Conflict(f"The delivery {name} was taken before.", "Nothing was changed.")
     try:
         answer = _follow(app, project, found)
@@ -76,7 +76,7 @@ def take(app: App, forge: str, project: str, headers: Mapping[str, str], body: b
         watch.note_failure(app, error, project=project, whose=caller)
         raise
     with app.database.transaction() as transaction:
-        asked_once.keep(transaction, caller=caller, name=name, asked=body, answer=answer)
+        tokens.keep_answer(transaction, caller=caller, name=name, asked=body, answer=answer)
     return answer
 
 

@@ -6,20 +6,20 @@ from handoff import __version__
 from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import figures, gates
-from handoff.board.events import channels, tally
+from handoff.board.events import journal
 from handoff.board.tasks import batches, flows, states, tasks
 from handoff.board.tokens import ANSWER, READ, SCOPES, STEER
 from handoff.engine.work.act import Act
 from handoff.surfaces.acting import perform, report
-from handoff.surfaces.api import bodies, ordering, reading, shapes
-from handoff.surfaces.api.bodies import Body
+from handoff.surfaces.api import calls, shapes
+from handoff.surfaces.api.shapes import Body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
     from handoff.board.figures import BoardFigures
-    from handoff.surfaces.api.reading import ApiRequest
+    from handoff.surfaces.api.calls import ApiRequest
     from handoff.surfaces.api.shapes import Schema
 
 # Figures for a program that watches: the text format of Prometheus.
@@ -89,7 +89,7 @@ def show(request: ApiRequest) -> str:
     """Everything, of one project or of all."""
     database, clock = request.app.database, request.app.clock
     began = clock.monotonic()
-    channels.last_seq(database)
+    journal.last_seq(database)
     answered = clock.monotonic()
     found = figures.take(database, project=request.scope)
     lines: dict[str, list[str]] = {name: [] for name in METRICS}
@@ -144,26 +144,26 @@ def _past(found: BoardFigures) -> Iterator[tuple[str, dict[str, str], float]]:
     """What was so far: figures that never fall."""
     for row in found.tally:
         one = {"project": row.project}
-        if row.name == tally.LINES:
+        if row.name == figures.LINES:
             yield "journal_events_total", {**one, "kind": row.label}, row.number
             if row.label == "task.claimed":
                 yield "claims_total", one, row.number
             elif row.label in _OUTCOMES:
                 yield "task_outcomes_total", {**one, "outcome": _OUTCOMES[row.label]}, row.number
-        elif row.name == tally.CHECKS:
+        elif row.name == figures.CHECKS:
             yield "checks_total", {**one, "result": row.label}, row.number
             yield "check_seconds_total", {**one, "result": row.label}, round(row.total, 3)
-        elif row.name == tally.SESSIONS:
-            agent, host, outcome = tally.names_of(row.label)
+        elif row.name == figures.SESSIONS:
+            agent, host, outcome = figures.names_of(row.label)
             yield "sessions_total", {**one, "agent": agent, "host": host, "outcome": outcome}, row.number
-        elif row.name == tally.COST:
+        elif row.name == figures.COST:
             yield "cost_dollars_total", {**one, "agent": row.label}, round(row.total, 6)
-        elif row.name == tally.UNPRICED:
+        elif row.name == figures.UNPRICED:
             yield "cost_unknown_sessions_total", {**one, "agent": row.label}, row.number
-        elif row.name == tally.TOKENS:
-            agent, kind = tally.names_of(row.label)
+        elif row.name == figures.TOKENS:
+            agent, kind = figures.names_of(row.label)
             yield "tokens_total", {**one, "agent": agent, "kind": kind}, round(row.total)
-        elif row.name == tally.LOST:
+        elif row.name == figures.LOST:
             yield "leases_lost_total", one, row.number
 
 
@@ -174,7 +174,7 @@ def _histogram(found: BoardFigures, name: str, shown: str) -> list[str]:
     for project in sorted({row.project for row in rows}):
         own = {row.label: row for row in rows if row.project == project}
         below = 0
-        for bound in (*(f"{one:g}" for one in tally.BUCKETS), "+Inf"):
+        for bound in (*(f"{one:g}" for one in figures.BUCKETS), "+Inf"):
             below += own[bound].number if bound in own else 0
             lines.append(_line(f"{shown}_bucket", {"project": project, "le": bound}, below))
         lines.append(_line(f"{shown}_sum", {"project": project}, round(sum(row.total for row in own.values()), 3)))
@@ -197,15 +197,15 @@ def _escaped(word: str) -> str:
 
 _RELEASE, _EDIT = "task release", "task edit"
 _KINDS: dict[str, tuple[Callable[[ApiRequest], Any], Callable[..., Any]]] = {
-    "task": (reading.one_task, tasks.find),
-    "batch": (reading.one_batch, batches.find),
-    "flow": (reading.one_flow, flows.find),
+    "task": (calls.one_task, tasks.find),
+    "batch": (calls.one_batch, batches.find),
+    "flow": (calls.one_flow, flows.find),
 }
 
 
 def answer(request: ApiRequest) -> Any:
     """Answer a gate: yes, no with a reason, edit with the text as it is to be, or in the person's own words."""
-    waiting = reading.one_gate(request)
+    waiting = calls.one_gate(request)
     gate, said, text = waiting.gate, request.asked["answer"], request.asked.get("text", "")
     if gate.state != gates.OPEN:
         by = f" by {gate.answered_by}" if gate.answered_by else ""
@@ -220,7 +220,7 @@ def answer(request: ApiRequest) -> Any:
 
 def say(request: ApiRequest) -> Any:
     """Say something to a session that runs."""
-    session, options = reading.one_session(request), {"now": True} if request.asked.get("now") else {}
+    session, options = calls.one_session(request), {"now": True} if request.asked.get("now") else {}
     return _perform(request, Act("session say", (session.id, request.asked["text"]), options))
 
 
@@ -245,7 +245,7 @@ def _on(kind: str, verb: str) -> Callable[[ApiRequest], Any]:
 def _on_project(word: str) -> Callable[[ApiRequest], Any]:
     def act(request: ApiRequest) -> Any:
         if request.project not in ("", request.named["project"]):
-            raise reading.NotThere("There is no project of that name.", "Projects are named in every list.")
+            raise calls.NotThere("There is no project of that name.", "Projects are named in every list.")
         return _perform(request, Act(word, (), _reason(request), request.named["project"]))
 
     return act
@@ -271,11 +271,11 @@ TASK["release"] = _on("task", _RELEASE)
 PROJECT = {word: _on_project(word) for word in ("pause", "resume")}
 TASK["edit"] = _on("task", _EDIT)
 TAKES: dict[str, dict[str, type[Body]]] = {
-    "cancel": {"task": bodies.ReasonBody, "batch": bodies.ReasonBody, "flow": bodies.ReasonBody},
-    "pause": {"task": bodies.ReasonBody, "batch": bodies.ReasonBody, "project": bodies.ReasonBody},
-    "release": {"task": bodies.ReasonBody},
-    "retry": {"task": bodies.Again, "batch": bodies.Again, "flow": bodies.NoteAlone},
-    "edit": {"task": bodies.EditBody},
+    "cancel": {"task": shapes.ReasonBody, "batch": shapes.ReasonBody, "flow": shapes.ReasonBody},
+    "pause": {"task": shapes.ReasonBody, "batch": shapes.ReasonBody, "project": shapes.ReasonBody},
+    "release": {"task": shapes.ReasonBody},
+    "retry": {"task": shapes.Again, "batch": shapes.Again, "flow": shapes.NoteAlone},
+    "edit": {"task": shapes.EditBody},
 }
 
 
@@ -337,23 +337,23 @@ def _reads() -> list[ApiOperation]:
         **shapes.PROJECT, **shapes.KIND, "limit": shapes.HITS, "before": {**shapes.KEY, "description": "the `next` of the page before"},
     }  # fmt: skip
     rows = [
-        ("/tasks", "tasks, live ones, or all with include_ended", shapes.page_of("Task", number), reading.list_tasks,
+        ("/tasks", "tasks, live ones, or all with include_ended", shapes.page_of("Task", number), calls.list_tasks,
          {**ended, **shapes.STATE, "id": {**shapes.ID, "description": "of this name"}}),
-        ("/tasks/{key}", "one task", _ref("TaskDetails"), reading.get_task, {}),
-        ("/batches", "batches, open ones, or all with include_ended", shapes.page_of("Batch", number), reading.list_batches, ended),
-        ("/batches/{key}", "one batch with its parts", _ref("BatchDetails"), reading.get_batch, {}),
-        ("/flows", "flows, running ones, or all with include_ended", shapes.page_of("Flow", number), reading.list_flows, ended),
-        ("/flows/{key}", "one flow", _ref("Flow"), reading.get_flow, {}),
+        ("/tasks/{key}", "one task", _ref("TaskDetails"), calls.get_task, {}),
+        ("/batches", "batches, open ones, or all with include_ended", shapes.page_of("Batch", number), calls.list_batches, ended),
+        ("/batches/{key}", "one batch with its parts", _ref("BatchDetails"), calls.get_batch, {}),
+        ("/flows", "flows, running ones, or all with include_ended", shapes.page_of("Flow", number), calls.list_flows, ended),
+        ("/flows/{key}", "one flow", _ref("Flow"), calls.get_flow, {}),
         ("/sessions", "sessions, those that live, or all with include_ended", shapes.page_of("Session", shapes.TEXT),
-         reading.list_sessions, by_id),
-        ("/sessions/{id}", "one session", _ref("Session"), reading.get_session, {}),
+         calls.list_sessions, by_id),
+        ("/sessions/{id}", "one session", _ref("Session"), calls.get_session, {}),
         ("/sessions/{id}/log", "what a session of this machine said, its last lines", _ref("SessionLog"),
-         reading.get_session_log, {"limit": shapes.LIMIT}),
-        ("/sessions/{id}/messages", "what a person said to a session, and how far it got", _ref("Messages"), reading.get_messages, {}),
-        ("/gates", "gates, open ones, or all with include_ended", shapes.page_of("Gate", number), reading.list_gates, ended),
-        ("/gates/{key}", "one gate", _ref("Gate"), reading.get_gate, {}),
-        ("/journal", "the journal after a line", shapes.page_of("Event", number), reading.list_events, listed),
-        ("/search", "one search over all that was written or said", shapes.page_of("Hit", number), reading.find, search),
+         calls.get_session_log, {"limit": shapes.LIMIT}),
+        ("/sessions/{id}/messages", "what a person said to a session, and how far it got", _ref("Messages"), calls.get_messages, {}),
+        ("/gates", "gates, open ones, or all with include_ended", shapes.page_of("Gate", number), calls.list_gates, ended),
+        ("/gates/{key}", "one gate", _ref("Gate"), calls.get_gate, {}),
+        ("/journal", "the journal after a line", shapes.page_of("Event", number), calls.list_events, listed),
+        ("/search", "one search over all that was written or said", shapes.page_of("Hit", number), calls.find, search),
     ]  # fmt: skip
     return [
         ApiOperation(
@@ -373,11 +373,11 @@ def _acts() -> list[ApiOperation]:
     made = [
         ApiOperation(
             method="POST", path="/gates/{key}/answer", scope=ANSWER, summary="answer a gate", answers=_ref("Done"), act=answer,
-            body=bodies.AnswerBody,
+            body=shapes.AnswerBody,
         ),
         ApiOperation(
             method="POST", path="/sessions/{id}/say", scope=STEER, summary="say something to a session that runs", answers=_ref("Done"),
-            act=say, body=bodies.SayBody,
+            act=say, body=shapes.SayBody,
         ),
     ]  # fmt: skip
     kinds = {"task": ("/tasks/{key}", TASK), "batch": ("/batches/{key}", BATCH), "flow": ("/flows/{key}", FLOW),
@@ -400,17 +400,17 @@ def _acts() -> list[ApiOperation]:
 
 def _orders() -> list[ApiOperation]:
     rows = (
-        ("/tasks", "a new task", "Made", ordering.order, bodies.TaskOrder),
-        ("/batches", "a new batch", "Made", ordering.order, bodies.BatchOrder),
-        ("/flows", "a new flow", "Made", ordering.order, bodies.FlowOrder),
-        ("/tasks/claim", "take a task for a runner of your own", "Claimed", ordering.claim, bodies.ClaimBody),
-        ("/tasks/{key}/heartbeat", "show that the runner lives", "Claimed", ordering.beat, bodies.HeldBody),
+        ("/tasks", "a new task", "Made", calls.order, shapes.TaskOrder),
+        ("/batches", "a new batch", "Made", calls.order, shapes.BatchOrder),
+        ("/flows", "a new flow", "Made", calls.order, shapes.FlowOrder),
+        ("/tasks/claim", "take a task for a runner of your own", "Claimed", calls.claim, shapes.ClaimBody),
+        ("/tasks/{key}/heartbeat", "show that the runner lives", "Claimed", calls.beat, shapes.HeldBody),
         (
             "/tasks/{key}/finish",
             "report the task done, blocked or given back",
             "Done",
-            ordering.finish,
-            bodies.FinishBody,
+            calls.finish,
+            shapes.FinishBody,
         ),
     )
     return [
@@ -491,12 +491,12 @@ def _described(one: ApiOperation) -> dict[str, Any]:
         },
     }
     if one.method == "POST":
-        schema = bodies.schema_of(one.body)
+        schema = shapes.schema_of(one.body)
         told["requestBody"] = {
             "required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}
         }  # fmt: skip
-        if one.act is ordering.order:
+        if one.act is calls.order:
             told["parameters"].append(
-                {"name": ordering.KEY_HEADER, "in": "header", "required": False, "schema": ordering.KEY_SCHEMA}
+                {"name": calls.KEY_HEADER, "in": "header", "required": False, "schema": calls.KEY_SCHEMA}
             )
     return told

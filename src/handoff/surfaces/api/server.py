@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
@@ -19,10 +19,10 @@ from handoff.board.events import journal
 from handoff.board.tokens import may
 from handoff.engine.app import App
 from handoff.engine.session import endpoints
-from handoff.notify.sending import envelope
+from handoff.notify.channels import envelope
 from handoff.surfaces.acting import on_thread
-from handoff.surfaces.api import bodies, forges, ordering, routes, shapes
-from handoff.surfaces.api.reading import ApiRequest, NotThere, event_shape
+from handoff.surfaces.api import calls, forges, routes, shapes
+from handoff.surfaces.api.calls import ApiRequest, NotThere, event_shape
 from handoff.surfaces.http.gates import Gone, read_body, read_json
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class Api:
         self._pace: dict[str, tuple[float, float]] = {}
         self._slowed = 0
         self._acts: asyncio.Semaphore | None = None
-        self._table = [(re.compile(_pattern(one.path)), one) for one in routes.OPERATIONS]
+        self._table = [
+            (re.compile(re.sub(r"\{([a-z]+)\}", r"(?P<\1>[^/]+)", one.path)), one) for one in routes.OPERATIONS
+        ]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
@@ -114,7 +116,7 @@ class Api:
             raise Problem(403, f"The token '{caller.name}' is for the project '{caller.project}' alone.")
         if operation.path == routes.STREAM:
             return await self._stream(request, caller, asked)
-        return await self._act(operation, named, asked, caller, request.headers.get(ordering.KEY_HEADER, ""))
+        return await self._act(operation, named, asked, caller, request.headers.get(calls.KEY_HEADER, ""))
 
     def _match(self, method: str, path: str) -> tuple[ApiOperation, dict[str, Any]]:
         found = {one.method: (one, match) for pattern, one in self._table if (match := pattern.fullmatch(path))}
@@ -197,34 +199,22 @@ class Api:
 def _perform(
     one: ApiOperation, named: dict[str, Any], asked: dict[str, Any], caller: HttpCaller, once: str = ""
 ) -> Any:
-    app = App(caller.settings)
-    try:
+    with closing(App(caller.settings)) as app:
         assert one.act is not None  # noqa: S101 - the stream is answered before
         return one.act(
             ApiRequest(app=app, named=named, asked=asked, project=caller.project, caller=caller.name, once=once)
         )
-    finally:
-        app.close()
 
 
 def _take(settings: Settings, forge: str, project: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    app = App(settings._replace(environment={**settings.environment, "USER": f"hook {forge}"}))  # for the journal
-    try:
+    environment = {**settings.environment, "USER": f"hook {forge}"}  # for the journal
+    with closing(App(settings._replace(environment=environment))) as app:
         return forges.take(app, forge, project, headers, body)
-    finally:
-        app.close()
 
 
 def _identify(settings: Settings, token: str) -> HttpCaller | None:
-    app = App(settings)
-    try:
+    with closing(App(settings)) as app:
         return endpoints.caller_of(app, token=token)
-    finally:
-        app.close()
-
-
-def _pattern(path: str) -> str:
-    return re.sub(r"\{([a-z]+)\}", r"(?P<\1>[^/]+)", path)
 
 
 def _query(operation: ApiOperation, request: Request) -> dict[str, Any]:
@@ -235,8 +225,9 @@ def _query(operation: ApiOperation, request: Request) -> dict[str, Any]:
                 400, f"'{name}' is not asked for here, or twice.", f"Known: {', '.join(operation.query) or 'nothing'}"
             )
         asked[name] = _read(name, text, operation.query[name])
-    if operation.method == "GET":
-        _refuse_missing(operation, asked)
+    for name in operation.required if operation.method == "GET" else ():
+        if name not in asked:
+            raise Problem(400, f"'{name}' is missing.")
     return asked
 
 
@@ -252,16 +243,10 @@ def _read(name: str, text: str, schema: dict[str, Any]) -> Any:
 def _body(operation: ApiOperation, status: int, said: Any) -> dict[str, Any]:
     if status:
         raise Problem(status, said)
-    asked, problem = bodies.read(operation.body, said)
+    asked, problem = shapes.read_as(operation.body, said)
     if problem:
         raise Problem(400, problem, f"Known: {', '.join(operation.body.model_fields) or 'nothing'}")
     return asked
-
-
-def _refuse_missing(operation: ApiOperation, asked: dict[str, Any]) -> None:
-    for name in operation.required:
-        if name not in asked:
-            raise Problem(400, f"'{name}' is missing.")
 
 
 def _as_problem(error: HandoffError) -> Problem:

@@ -155,11 +155,6 @@ def common_options(parser: Parser, *, shows: bool) -> None:
         flag(group, "--json", "print JSON alone on standard output")
 
 
-def number_of(count: int, thing: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
 def pick(record: object, names: str) -> dict[str, Any]:
     """Some fields of a record by their names, for programs."""
     return {name: getattr(record, name) for name in names.split()}

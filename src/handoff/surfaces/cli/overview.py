@@ -6,8 +6,8 @@ from handoff.base.clock import age, stamp, time_of_day
 from handoff.base.errors import HandoffError
 from handoff.base.record import TYPE_CHECKING
 from handoff.base.settings import terminal_width
-from handoff.engine.features import status, teammates
-from handoff.feature.plan import plan as plans
+from handoff.engine.features import status
+from handoff.feature import plan as plans
 from handoff.surfaces.vocabulary import BAR as CELLS
 from handoff.surfaces.vocabulary import (
     BAR_STYLES,
@@ -246,7 +246,7 @@ def _tell_running(ctx: Context, found: Overview, item: OverviewItem, wide: int) 
 
 
 def _last_words(ctx: Context, item: OverviewItem) -> str:
-    if not teammates.has_folder(ctx.app, project=item.project, session=item.session):
+    if not status.has_folder(ctx.app, project=item.project, session=item.session):
         return ""  # a person's tab says nothing, and what would read it is much to load
     from handoff.engine.place import transcripts
 

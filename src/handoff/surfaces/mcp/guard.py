@@ -19,7 +19,7 @@ from handoff.surfaces.api.server import Api
 from handoff.surfaces.http import gates
 from handoff.surfaces.http.gates import TOO_LARGE, Gone, read_body
 from handoff.surfaces.mcp import CALLER
-from handoff.surfaces.page.pages.gate import GatePages
+from handoff.surfaces.page.task_pages import GatePages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,11 +1,11 @@
-"""The page as one application: the guard around it, its routes, its buttons, and where it is served."""
+"""The page as one application: the pages there are, its buttons, its routes and the guard around it."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections import OrderedDict
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -22,15 +22,16 @@ from handoff.engine.session import agents
 from handoff.engine.work.act import Act
 from handoff.engine.work.tasks import projects
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
-from handoff.surfaces.page import mounts
 from handoff.surfaces.page.access import COOKIE_SECONDS, Access, LinkRefused
-from handoff.surfaces.page.contents import KEYS, NAV, PAGES, PageQuery
 from handoff.surfaces.page.drawing import HERE, draw
-from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard
+from handoff.surfaces.page.guard import FORM, VISITOR, PageGuard, routes_with_own_proof
 from handoff.surfaces.page.live import FRAGMENTS, MOST_VIEWERS, LivePage, fragment
+from handoff.surfaces.page.past_pages import read_figures, read_journal, read_timeline
+from handoff.surfaces.page.task_pages import read_diff, read_session, read_task
+from handoff.surfaces.page.work_pages import list_batches, list_flows, read_batch, read_board, read_feature, read_flow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
     from typing import Any
 
     from starlette.requests import Request
@@ -39,7 +40,132 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.surfaces.http.places import Listener
     from handoff.surfaces.page.access import Visitor
-    from handoff.surfaces.page.contents import SitePage
+
+
+NAV = (
+    ("/", "Now"),
+    ("/board", "Board"),
+    ("/journal", "Journal"),
+    ("/batches", "Batches"),
+    ("/flows", "Flows"),
+    ("/timeline", "Timeline"),
+    ("/feature", "Feature"),
+    ("/agents", "Agents"),
+)
+
+KEYS = (
+    ("j k", "the next card or line, the one before"),
+    ("g G", "the first, the last"),
+    ("⏎", "open what is chosen"),
+    ("n", "the next that needs you"),
+    ("a", "answer what is chosen"),
+    ("r", "let it try again"),
+    ("t", "take a task over"),
+    ("A", "add a task"),
+    ("d", "what it has changed"),
+    ("c", "copy its command"),
+    ("/", "filter or search; esc shows all again"),
+    ("+ - ← →", "on the timeline: closer, farther, earlier, later"),
+    ("L", "the journal"),
+    ("1 … 9", "the pages, in their order above"),
+    ("?", "these keys"),
+)
+"""The keys of the board that a page has too; static/keys.js does what they say."""
+
+
+class PageQuery(Record):
+    """What a request asks for: of which project, by which words of its path and its query."""
+
+    limit: str
+    """The project whose things alone may be seen; empty for all."""
+    scope: str
+    """The project whose lists are shown; empty for all."""
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+    @property
+    def project(self) -> str:
+        """The project an address names, if this page shows it."""
+        named = self.path.get("project", self.scope)
+        if self.limit and named != self.limit:
+            raise UserError(f"This page is of the project '{self.limit}'.", f"handoff page --project {named}")
+        return named
+
+    def word(self, name: str) -> str:
+        return self.query.get(name, "")[:200]
+
+
+class SitePage(Record):
+    """One kind of page."""
+
+    path: str
+    template: str
+    title: str
+    read: Callable[[App, PageQuery], Any]
+
+
+PAGES = (
+    SitePage(
+        "/board",
+        "board.html",
+        "Board",
+        lambda app, asked: read_board(
+            app, project=asked.scope, words=asked.word("q"), state=asked.word("state"), span=asked.word("span")
+        ),
+    ),
+    SitePage(
+        "/task/{project}/{label:path}",
+        "task.html",
+        "Task",
+        lambda app, asked: read_task(app, project=asked.project, label=asked.path["label"]),
+    ),
+    SitePage(
+        "/diff/{project}/{label:path}",
+        "diff.html",
+        "Diff",
+        lambda app, asked: read_diff(
+            app, project=asked.project, label=asked.path["label"], at=asked.word("at"), view=asked.word("view")
+        ),
+    ),
+    SitePage(
+        "/session/{project}/{id}",
+        "session.html",
+        "Session",
+        lambda app, asked: read_session(app, project=asked.project, id=asked.path["id"]),
+    ),
+    SitePage("/batches", "batches.html", "Batches", lambda app, asked: list_batches(app, project=asked.scope)),
+    SitePage(
+        "/batch/{project}/{name}",
+        "batch.html",
+        "Batch",
+        lambda app, asked: read_batch(app, project=asked.project, name=asked.path["name"]),
+    ),
+    SitePage("/flows", "flows.html", "Flows", lambda app, asked: list_flows(app, project=asked.scope)),
+    SitePage(
+        "/flow/{project}/{name}",
+        "flow.html",
+        "Flow",
+        lambda app, asked: read_flow(app, project=asked.project, name=asked.path["name"]),
+    ),
+    SitePage(
+        "/timeline",
+        "timeline.html",
+        "Timeline",
+        lambda app, asked: read_timeline(app, project=asked.scope, span=asked.word("span"), to=asked.word("to")),
+    ),
+    SitePage("/agents", "agents.html", "Agents", lambda app, asked: read_figures(app, project=asked.scope)),
+    *(
+        SitePage(path, "feature.html", "Feature", lambda app, asked: read_feature(app, name=asked.path.get("name", "")))
+        for path in ("/feature", "/feature/{name}")
+    ),
+    SitePage(
+        "/journal",
+        "journal.html",
+        "Journal",
+        lambda app, asked: read_journal(app, project=asked.scope, words=asked.word("q"), before=asked.word("before")),
+    ),
+)
+
 
 # Buttons: each is an act of the engine, with the words of its form; what came of it is shown with the command that does the same.
 
@@ -129,8 +255,7 @@ class Acts:
         self._results[name] = results
         while len(self._results) > _KEPT:
             self._results.popitem(last=False)
-        back = form.get("back", "/")
-        back = back.partition("?")[0] if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
+        back = _local(form.get("back", "/")).partition("?")[0]
         return RedirectResponse(f"{back}?result={name}", 303)
 
     def _act(self, form: dict[str, str], address: str, allowed: Collection[str], limited: bool) -> Act:
@@ -176,11 +301,8 @@ class Acts:
         if found["landing"] not in ("", *LANDINGS):
             raise UserError("This page knows no such landing.", "Reload the page and try again.")
         if form.get("check") == OWN_CHECK:
-            app = App(self._settings)
-            try:
+            with closing(App(self._settings)) as app:
                 found["check"] = whole_check.found(app, projects.checkout(app, project))
-            finally:
-                app.close()
         return {key: value for key, value in found.items() if value}
 
 
@@ -229,14 +351,15 @@ class PageSite:
             Route("/leave", self.leave, methods=["POST"]),
             Route("/icon.svg", self.icon),
             Mount("/static", StaticFiles(directory=os.path.join(HERE, "static"))),
-            *mounts.routes(self.settings),
+            *routes_with_own_proof(self.settings),
         ]
 
     # --- who comes in ------------------------------------------------------------------------------------------
 
     async def enter_form(self, request: Request) -> Response:
         """A link that is only looked at, by a program that shows previews, stays good: it is used by a button."""
-        return HTMLResponse(draw("enter.html", word=request.query_params.get("link", ""), to=_local(request)))
+        asked = request.query_params
+        return HTMLResponse(draw("enter.html", word=asked.get("link", ""), to=_local(asked.get("to", "/"))))
 
     async def enter(self, request: Request) -> Response:
         form = dict(request.scope[FORM])
@@ -244,8 +367,7 @@ class PageSite:
             value = await run_in_threadpool(self.access.enter, form.get("link", ""))
         except LinkRefused as error:
             return self.refuse(429 if error.slow else 403, error.message, error.hint)
-        to = form.get("to", "/")
-        answer = RedirectResponse(to if _is_local(to) else "/", 303)
+        answer = RedirectResponse(_local(form.get("to", "/")), 303)
         return self._with_cookie(answer, self.access.cookie_name, value)
 
     def _with_cookie(self, answer: Response, name: str, value: str) -> Response:
@@ -363,11 +485,8 @@ class PageSite:
         """Read rows in a thread of its own; a database belongs to the thread that opened it."""
 
         def with_app() -> Any:
-            app = App(self.settings, self.clock)
-            try:
+            with closing(App(self.settings, self.clock)) as app:
                 return reading(app)
-            finally:
-                app.close()
 
         return await run_in_threadpool(with_app)
 
@@ -382,13 +501,9 @@ class PageSite:
         return self.refuse(404, f"There is no page {request.url.path}.", "Begin at the first: /")
 
 
-def _is_local(path: str) -> bool:
-    return path.startswith("/") and not path.startswith(("//", "/\\"))
-
-
-def _local(request: Request) -> str:
-    to = request.query_params.get("to", "/")
-    return to if _is_local(to) else "/"
+def _local(path: str) -> str:
+    """A path of this page; the first one for an address that would lead elsewhere."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
 
 
 def page_app(settings: Settings, listener: Listener, *, project: str = "", clock: Clock | None = None) -> Any:

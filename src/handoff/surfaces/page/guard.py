@@ -9,18 +9,27 @@ from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
+from starlette.routing import Mount, Route
 
 from handoff.base.errors import HandoffError
 from handoff.base.files import write_atomic
 from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.page import mounts
+from handoff.engine.session.endpoints import GATES
+from handoff.surfaces.api.routes import PREFIX
+from handoff.surfaces.api.server import Api
+from handoff.surfaces.http.gates import Answers
 from handoff.surfaces.page.access import same
+from handoff.surfaces.page.task_pages import GatePages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from starlette.routing import BaseRoute
+
+    from handoff.base.settings import Settings
     from handoff.surfaces.page.access import Access, Visitor
+
 
 VISITOR, FORM = "handoff.visitor", "handoff.form"
 """Where a request keeps who asks, and the fields of a form that was sent."""
@@ -28,6 +37,8 @@ CSRF = "csrf"
 MOST_BYTES = 256 * 1024
 OPEN = ("/enter", "/static/", "/icon.svg")
 """What is answered to anybody who knows our name: nothing of the rows stands there."""
+OWN_PROOF = (f"{PREFIX}/", GATES)
+"""The beginnings of paths beside the pages: what answers there knows its callers itself, and no cookie is asked for."""
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -87,8 +98,8 @@ class PageGuard:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return self._refuse(403, "Another page asked for this.", "Open it here yourself.")
-        if path.startswith(mounts.PATHS):
-            return None  # these know their callers themselves
+        if path.startswith(OWN_PROOF):
+            return None
         request.scope[VISITOR] = visitor = self._access.visitor(_cookies(request).get(self._access.cookie_name, ""))
         if request.method == "POST":
             return await self._form(request, receive, visitor)
@@ -146,3 +157,13 @@ def _with_headers(scope: Any, send: Any) -> Any:
         await send(message)
 
     return answer
+
+
+def routes_with_own_proof(settings: Settings) -> list[BaseRoute]:
+    """What answers below `OWN_PROOF`: the API, and gates for whoever has the code of one."""
+    answers = Answers(settings, GatePages())
+
+    async def gate(request: Request) -> Any:
+        return await answers.respond(request, request.receive)
+
+    return [Mount(PREFIX, Api(settings)), Route(GATES, gate, methods=["GET", "POST"])]

@@ -9,8 +9,8 @@ import pytest
 from handoff.base.settings import from_environment
 from handoff.board.sessions import pauses
 from handoff.engine.app import App
-from handoff.engine.place.fanout import stop_files
-from handoff.engine.place.fanout.paths import is_stopped
+from handoff.engine.place.fanout import files
+from handoff.engine.place.fanout.files import is_stopped
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def touch(app, *names):
     ],
 )
 def test_every_stop_file_is_seen_and_one_that_is_gone_lets_go_on(app, names, scope):
-    assert not stop_files.read_files(app, "shop")
+    assert not files.read_stop_files(app, "shop")
     assert not is_stopped(app, "shop")
     path = touch(app, "shop", *names)
-    (stop,) = stop_files.read_files(app, "shop")
+    (stop,) = files.read_stop_files(app, "shop")
     assert stop.scope == scope
     assert is_stopped(app, "shop") is (scope != pauses.BATCH), "a batch that stands still stops nobody else"
     os.unlink(path)
-    assert not stop_files.read_files(app, "shop")
+    assert not files.read_stop_files(app, "shop")
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_every_stop_file_is_seen_and_one_that_is_gone_lets_go_on(app, names, sco
 )
 def test_a_pause_shows_as_a_file_and_a_resume_takes_it_away(app, scope, file):
     names = {"project": "" if scope == pauses.ALL else "shop", "name": "b1" if scope == pauses.BATCH else ""}
-    assert stop_files.pause(app, scope=scope, **names, reason="lunch", by="me")
+    assert files.pause_with_file(app, scope=scope, **names, reason="lunch", by="me")
     with open(os.path.join(app.settings.home, file), encoding="utf-8") as opened:
         assert opened.read().startswith("lunch")
-    assert stop_files.resume(app, scope=scope, **names)
+    assert files.resume_with_file(app, scope=scope, **names)
     assert not os.path.exists(os.path.join(app.settings.home, file))
-    assert not stop_files.resume(app, scope=scope, **names)
+    assert not files.resume_with_file(app, scope=scope, **names)
 
 
 def test_resuming_everything_also_takes_the_older_name_away(app):
     path = touch(app, "done")
-    assert stop_files.resume(app, scope=pauses.ALL, project="", name="")
+    assert files.resume_with_file(app, scope=pauses.ALL, project="", name="")
     assert not os.path.exists(path)

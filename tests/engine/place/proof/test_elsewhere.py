@@ -10,7 +10,7 @@ import time
 import pytest
 
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, layer
-from handoff.base.marked import carrying
+from handoff.base.bounds import carrying
 from handoff.checks.run import run_as_person
 from handoff.engine.place.proof import elsewhere, test_runs
 from suites import PYTHON, UNITTEST, Project, codes, use_this_python

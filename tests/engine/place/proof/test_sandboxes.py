@@ -19,7 +19,7 @@ from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.place import workspaces
 from handoff.engine.place.proof import sandboxes
-from handoff.git.workspaces.workspaces import WorkspaceRequest
+from handoff.git.workspaces import WorkspaceRequest
 from sandbox import Repo, absent
 from snapshot_archive import SnapshotArchive
 

@@ -430,7 +430,7 @@ def test_two_verdicts_at_the_same_time_use_two_folders(project):
 
 def test_scratch_folders_nobody_uses_are_removed_by_keeping_house(project):
     from handoff.engine.place.workspaces import tidy
-    from handoff.git.snapshots.retention import RetentionRules
+    from handoff.git.snapshots.take import RetentionRules
     from handoff.git.workspaces.scratch import Scratch
 
     snapshot_store = _snapshot_store(project)
@@ -484,7 +484,7 @@ def test_only_what_shall_be_kept_stays_from_run_to_run(repo):
 
 def test_a_session_is_judged_with_the_persons_dependencies_and_not_with_its_own(project):
     from handoff.engine.place.workspaces import add_workspace
-    from handoff.git.workspaces.workspaces import WorkspaceRequest
+    from handoff.git.workspaces import WorkspaceRequest
 
     project.repo.commit("calc")
     made = add_workspace(project.app, order=WorkspaceRequest("one"), snapshot_store=_snapshot_store(project))

@@ -13,7 +13,7 @@ from handoff.base.errors import ConfigError, UserError
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.app.home import home_config
-from handoff.engine.place.fanout.tab_urls import Job, percent, uri_for
+from handoff.engine.place.fanout.tabs import Job, percent, uri_for
 from handoff.engine.work.tasks.open_tab import open_task
 from sandbox import absent
 

@@ -13,18 +13,18 @@ from handoff.base.files import locked, make_folder, read_bytes, remove, sync_fol
 from handoff.base.markdown import one_line, quoted
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import journal
+from handoff.board.sessions import pauses
 from handoff.board.tasks import states, tasks
 from handoff.engine.app.home import APART, FILES_STAMP, files_folder, files_stamp, home_config
 from handoff.engine.place import baton
-from handoff.engine.place.fanout.paths import RECORDED, document, is_stopped
-from handoff.engine.place.fanout.tab_urls import Job, uri_for
+from handoff.engine.place.fanout.files import RECORDED, document, is_stopped
+from handoff.engine.place.fanout.tabs import Job, uri_for
 from handoff.store.database import EVERY_LINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from handoff.board.tasks.batches import Batch
-    from handoff.board.tasks.metrics import Measure
+    from handoff.board.tasks.batches import Batch, Measure
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.store.database import Store
@@ -65,8 +65,6 @@ def _stops(app: App, project: str, store: Store) -> set[str]:
     """What holds tasks of the project back, by rows and by files: their addresses are not offered."""
     found = {"file"} if is_stopped(app, project) else set()
     if tasks.is_any_paused(store):
-        from handoff.board.sessions import pauses
-
         stops = pauses.listing(store)
         found |= {f"{one.scope}:{one.name}" for one in stops if one.scope == pauses.ALL or one.project == project}
     return found
@@ -212,7 +210,7 @@ class _Writer:
         if (role, batch.workspace) not in self._guards:
             from handoff.git.guard import place_shim
             from handoff.git.plumbing import find_top
-            from handoff.git.plumbing.repository import Repository
+            from handoff.git.plumbing.objects import Repository
 
             top = find_top(batch.workspace) if batch.workspace else None
             shared = Repository(top, self.app.git_environment).common if top else ""
@@ -276,9 +274,9 @@ class _Writer:
             "fan-in", batch.id, **self.guarded("fan-in", batch)
         )
         if batch.state == states.DONE:
-            from handoff.board.tasks import batches, metrics
+            from handoff.board.tasks import batches
 
-            rows = metrics.listing(self.app.database, project=batch.project, limit=_MEASURES)
+            rows = batches.list_measures(self.app.database, project=batch.project, limit=_MEASURES)
             known = {
                 one.key: one.id for one in batches.listing(self.app.database, project=batch.project, include_ended=True)
             }

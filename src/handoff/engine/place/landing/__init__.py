@@ -18,7 +18,7 @@ from handoff.engine.place.landing.resolvers import check_commit, resolvers_of
 from handoff.engine.place.proof import git_notes
 from handoff.engine.safety.snapshots import SnapshotStore, keep, open_snapshot_store
 from handoff.feature.baton import rules_in
-from handoff.git import control
+from handoff.git import obeyed
 from handoff.git.landing import merge as work
 from handoff.git.landing.doubts import Doubt, doubts_of
 from handoff.git.landing.target import Landing, Target, checkout_of
@@ -26,7 +26,7 @@ from handoff.git.obeyed import named_by
 from handoff.git.plumbing import refs as sources
 from handoff.git.plumbing.objects import differences
 from handoff.git.snapshots.restore import tree_of
-from handoff.git.workspaces.workspaces import READY, SHARED, all_workspaces
+from handoff.git.workspaces import READY, SHARED, all_workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from handoff.base.clock import Clock
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
-    from handoff.git.landing.members import Member
-    from handoff.git.landing.settle import Settled, Way
+    from handoff.git.landing.merge import Member
+    from handoff.git.landing.three_way import Settled, Way
 
 UNDONE = "undo "
 _RUN_BY_HOME = ("notify", "agents", "agent_command", "terminal_command", "clipboard_command")
@@ -63,10 +63,10 @@ class LandingOutcome(Record):
 class Unseen(Refused):
     """A session's work changes control files that no person has seen yet."""
 
-    def __init__(self, found: Sequence[control.ControlChange], program: str, names: Sequence[str]) -> None:
+    def __init__(self, found: Sequence[obeyed.ControlChange], program: str, names: Sequence[str]) -> None:
         self.found = tuple(found)
         super().__init__(
-            "\n".join([f"It changes {self.paths}, which {self.who}.", *control.in_words(found)]),
+            "\n".join([f"It changes {self.paths}, which {self.who}.", *obeyed.in_words(found)]),
             f"If you want exactly this, land it with --approve: {program} land {shell_line(names)} --approve",
         )
 
@@ -178,7 +178,7 @@ def _look_at_control(
     if all(one.by_person for one in members):
         return
     differing = differences(snapshot_store.store, merged.old, merged.new)
-    hidden = control.repositories(snapshot_store.store, merged.new, [one.path for one in differing])
+    hidden = obeyed.repositories(snapshot_store.store, merged.new, [one.path for one in differing])
     if hidden:
         raise Refused(
             f"It brings a git repository under another name, whose settings git would obey: {', '.join(map(on_one_line, hidden))}",
@@ -187,8 +187,8 @@ def _look_at_control(
     if approve:
         return
     named = named_by(target, place.source, _commands(app, place.source.top))
-    trust = control.Trust(place.project)
-    found = control.changes(snapshot_store.store, differing, named=named, rules=rules_in)
+    trust = obeyed.Trust(place.project)
+    found = obeyed.changes(snapshot_store.store, differing, named=named, rules=rules_in)
     found = [one for one in found if not trust.is_approved(one)]
     unseen = [one for one in found if not _is_named(one.path, members)]
     if unseen:
@@ -219,7 +219,7 @@ def _words(value: Any) -> Iterator[str]:
 def _is_named(path: str, members: Sequence[Member]) -> bool:
     """Whether everybody who changes the file is the person, or was given exactly that file by them."""
     touching = [one for one in members if path in one.paths]
-    return bool(touching) and all(one.by_person or control.is_named_by(path, one.named) for one in touching)
+    return bool(touching) and all(one.by_person or obeyed.is_named_by(path, one.named) for one in touching)
 
 
 def _tip(target: Target, branch: str, into: str) -> str:
@@ -357,9 +357,9 @@ def landings(app: App, *, snapshot_store: SnapshotStore) -> list[Landing]:
     return [one for one in target.all() if one.state == "landed"]
 
 
-def finish_landings(app: App, *, snapshot_store: SnapshotStore | None = None) -> list[Landing]:
+def finish_landings(app: App) -> list[Landing]:
     """Complete the landings somebody died in: index and files follow the branch."""
-    return target_of(app, snapshot_store or open_snapshot_store(app)).finish()
+    return target_of(app, open_snapshot_store(app)).finish()
 
 
 def _branch(snapshot_store: SnapshotStore, into: str) -> str:

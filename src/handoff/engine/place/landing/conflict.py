@@ -14,7 +14,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.engine.place.landing.resolvers import memory_folder
 from handoff.git.landing.conflicts import BEFORE, ConflictFile, LaidOut, faults_of, remember, settled_way
 from handoff.git.landing.doubts import Doubt
-from handoff.git.landing.rules.made_files import is_lock
+from handoff.git.landing.rules import is_lock
 from handoff.git.ownership.patterns import EXACT, written
 from handoff.git.plumbing import read_text
 from handoff.git.plumbing.beneath import Beneath
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.members import Member
-    from handoff.git.landing.merge import Conflicted
-    from handoff.git.landing.settle import Way
+    from handoff.git.landing.merge import Conflicted, Member
+    from handoff.git.landing.three_way import Way
     from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 FOLDER = ".handoff/conflict"
 ATTEMPTS = 2

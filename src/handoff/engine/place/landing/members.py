@@ -15,13 +15,13 @@ from handoff.engine.place.brought_home import FEATURES
 from handoff.engine.place.proof.evidence import is_as_stamped
 from handoff.engine.place.workspaces import snapshot_store_of
 from handoff.engine.safety.snapshots import SnapshotStore, keep, listing, open_snapshot_store
-from handoff.git.landing import members as parts
+from handoff.git.landing import merge as parts
 from handoff.git.landing.target import Target
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership import Ownership
 from handoff.git.plumbing import git_failure
 from handoff.git.plumbing import refs as sources
 from handoff.git.snapshots.restore import changes, put_files, tree_of
-from handoff.git.workspaces.workspaces import READY, SHARED, Workspace, read_workspace
+from handoff.git.workspaces import READY, SHARED, Workspace, read_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

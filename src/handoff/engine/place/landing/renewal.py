@@ -1,34 +1,42 @@
-"""A task that a person lets try again goes on upon what they have now: its clone is made anew there, with its work laid on top.
+"""Work that begins anew on the branch as it is now: the task a person lets try again, and the part whose conflict is too large for a
+fan-in session.
 
-What is carried over is a commit in the snapshot store before the old clone goes, under a ref that goes last: whoever is killed
-in between finds it, and the work is neither lost nor laid on twice.
+A clone that is made anew has its work laid on top. What is carried over is a commit in the snapshot store before the old clone goes, under a
+ref that goes last: whoever is killed in between finds it, and the work is neither lost nor laid on twice.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from handoff.base.errors import HandoffError
+from handoff.base import files
+from handoff.base.errors import HandoffError, Refused
+from handoff.base.files import make_folder, remove, write_atomic
 from handoff.base.ids import on_one_line
 from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board.events import journal
+from handoff.board.tasks import races
 from handoff.engine.place import brought_home, pulse, workspaces
+from handoff.engine.place.landing.conflict import FOLDER, put
 from handoff.engine.place.landing.members import member_of
 from handoff.engine.place.landing.resolvers import resolvers_of
-from handoff.git.landing.merge import merge
+from handoff.git.landing.merge import THE_TARGET, merge
 from handoff.git.plumbing import read_text
+from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.refs import head, packed_value
 from handoff.git.snapshots.restore import changes, give_objects, put_files, tree_of
-from handoff.git.workspaces.workspaces import READY, read_workspace
+from handoff.git.workspaces import READY, read_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.landing.conflicts import LaidOut
+    from handoff.git.workspaces import Workspace
 
 _CARRIED = "refs/handoff/carried/"
 _REPLACED = (" (made by the check)", " (came from .worktreeinclude)")
@@ -122,10 +130,79 @@ def _forget(snapshot_store: SnapshotStore, name: str) -> None:
     snapshot_store.store.ask("update-ref", "-d", _CARRIED + name)
 
 
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(map(on_one_line, words[:_SHOWN])) + (" …" if len(words) > _SHOWN else "")
+def _listed(words: Sequence[str], limit: int = _SHOWN) -> str:
+    return ", ".join(map(on_one_line, words[:limit])) + (" …" if len(words) > limit else "")
 
 
 def _is_as_brought(workspace: Workspace, line: str) -> bool:
     """Whether a file that is no part of the work is a document as the session was given it."""
     return brought_home.is_as_brought(workspace, line.rpartition(" (")[0])
+
+
+# --- a part made again by a session of its own ----------------------------------------------------------------------------
+
+
+BEFORE = f"{FOLDER}/before.diff"
+_TIMES = 2
+"""So often a part is made again for this; then a person is asked."""
+_OUTGROWN = "Too much of it meets what came on the branch meanwhile"
+_PATHS_SHOWN = 10
+
+
+class MadeAgain(Refused):
+    """A fan-in cannot begin: these parts, by their keys, are to be made again first, and are told why."""
+
+    def __init__(self, task: Task, told: dict[int, str]) -> None:
+        super().__init__(
+            f"'{task.label}' waits: what meets the branch in too many lines is made again on the branch as it is now.",
+            "It goes on by itself when that is done; nothing is lost.",
+        )
+        self.told = told
+
+
+def refuse_outgrown(app: App, task: Task, parts: Mapping[str, Task], laid: LaidOut) -> None:
+    """Say which parts are to be made again, if that would help."""
+    later = [parts[name] for name in dict.fromkeys(one.second for one in laid.files) if name in parts]
+    if any(one.first != THE_TARGET for one in laid.files) or any(races.facts_of(part) for part in later):
+        return  # two parts in each other's way, or a race that is decided
+    if not later or any(_times(app, part) >= _TIMES for part in later):
+        return  # the branch moves again and again
+    names = {part.key: name for name, part in parts.items()}
+    raise MadeAgain(task, {part.key: _words(laid, names[part.key]) for part in later})
+
+
+def _words(laid: LaidOut, name: str) -> str:
+    mine = [one for one in laid.files if one.second == name]
+    paths = _listed([one.path for one in mine], _PATHS_SHOWN)
+    size = f"{number_of(sum(one.lines for one in mine), 'line')} in {number_of(len(mine), 'file')}"
+    return (
+        f"{_OUTGROWN}: {size} ({paths}). Do it again on the branch as it is now: this clone is new, and what was made before is"
+        f" in {BEFORE}."
+    )
+
+
+def _times(app: App, part: Task) -> int:
+    events = journal.of_task(app.database, key=part.key)
+    return sum(one.kind == "task.sent_back" and str(one.body.get("reason", "")).startswith(_OUTGROWN) for one in events)
+
+
+def note_before(snapshot_store: SnapshotStore, name: str, commit: str) -> None:
+    """Remember which work the next clone of this name is to be shown."""
+    path = _place(snapshot_store, name)
+    make_folder(os.path.dirname(path), mode=0o700)
+    write_atomic(path, commit + "\n")
+
+
+def put_before(snapshot_store: SnapshotStore, workspace: Workspace) -> None:
+    """What the part was before, beside its new clone's files, once."""
+    path = _place(snapshot_store, workspace.name)
+    commit = files.read_text(path).strip() if os.path.exists(path) else ""
+    if commit:
+        words = ("diff", "--no-color", "--no-ext-diff", f"{commit}^", commit)
+        with suppress(OSError), Beneath(workspace.tree) as inside:
+            put(inside, BEFORE, snapshot_store.store.ask_bytes(*words))
+        remove(path)
+
+
+def _place(snapshot_store: SnapshotStore, name: str) -> str:
+    return os.path.join(snapshot_store.place.project, "settled", f"{name}.again")

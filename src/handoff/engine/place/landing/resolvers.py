@@ -17,17 +17,16 @@ from handoff.engine.place.landing.members import target_of
 from handoff.engine.place.proof.evidence import check_bounded
 from handoff.engine.place.proof.sandboxes import sandbox_of_workspace, with_dependencies
 from handoff.git.landing.conflicts import key_of, memory_way, remember
-from handoff.git.landing.drivers import UNION, MergeDriver, driver_of, words_of
-from handoff.git.landing.rules import rules_way
-from handoff.git.landing.rules.made_files import formatters_for, tool_of
-from handoff.git.landing.settle import BY_PROGRAM, Left, Proposal, has_marks
+from handoff.git.landing.rules import formatters_for, rules_way, tool_of
+from handoff.git.landing.target import UNION, MergeDriver, driver_of, words_of
+from handoff.git.landing.three_way import BY_PROGRAM, Left, Proposal, has_marks
 from handoff.git.plumbing import read_plain
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.objects import FILE, Entry, differences
+from handoff.git.workspaces import CLONE, Workspace
 from handoff.git.workspaces.dependencies import copy_included
 from handoff.git.workspaces.kinds import isolation
 from handoff.git.workspaces.scratch import Scratch
-from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Wrap
     from handoff.engine.app import App
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.rules.made_files import Formatter, LockTool
-    from handoff.git.landing.settle import FileSides, Way
+    from handoff.git.landing.rules import Formatter, LockTool
     from handoff.git.landing.target import Target
+    from handoff.git.landing.three_way import FileSides, Way
 
 _SECONDS = 20.0
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict
     from handoff.engine.app import App
     from handoff.git.plumbing.checkout import CheckoutFacts
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 _SHOWN = 20
 _KEPT_STAMPS = 5000
@@ -223,7 +223,7 @@ def _outside(
     app: App, task: Task, workspace: str, changed: Iterable[str], *, stamps: dict[str, str]
 ) -> tuple[str, ...]:
     """Changed paths that neither this task nor a neighbour in the same checkout owns, and that were not lying about before."""
-    from handoff.git.ownership.ownership import Ownership
+    from handoff.git.ownership import Ownership
 
     mine = Ownership.parse(task.patterns)
     left = [path for path in changed if not path.startswith(_DOCUMENTS) and not mine.covers(path)]

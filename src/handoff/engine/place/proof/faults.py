@@ -11,7 +11,7 @@ from handoff.base.markdown import end_sentence
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.commands import NOT_STARTED, Verdict
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership import Ownership
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

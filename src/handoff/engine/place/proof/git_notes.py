@@ -10,8 +10,7 @@ from handoff.base.errors import HandoffError, Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.suite import EXIT, Suite
 from handoff.engine.place.proof import sandboxes, test_runs
-from handoff.git.notes.record import GREEN, HIDDEN, MOST_NAMES, MUTANTS, QUESTIONS, RED, Check, Note
-from handoff.git.notes.store import Notebook
+from handoff.git.notes import GREEN, HIDDEN, MOST_NAMES, MUTANTS, QUESTIONS, RED, Check, Note, Notebook
 from handoff.git.plumbing import find_top
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from handoff.checks.commands import Verdict
     from handoff.checks.results import Report
     from handoff.engine.app import App
-    from handoff.git.notes.store import Annotated, Synced
+    from handoff.git.notes import Annotated, Synced
 
 TRAILER = "Handoff-Task"
 """In a commit's message: whose work it is."""

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 
-from handoff.agents.sandbox.home import sockets
+from handoff.agents.sandbox.home import editable, sockets
 from handoff.agents.sandbox.policy import ALL, NETWORKS, NONE, PROVIDERS, Policy
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, LANDLOCK, NOTHING, SEATBELT, Wrapped, layer, wrap
-from handoff.agents.sandbox.stand_in import editable
 from handoff.base.errors import ConfigError, Refused, UserError
 from handoff.base.files import make_folder, write_atomic
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.redaction import has_credentials, redact, says_secret
 from handoff.engine.app.home import home_config
 from handoff.engine.place.proof.faults import GroundFault
-from handoff.git.plumbing import Git, find_top, open_source, sealed
-from handoff.git.plumbing.sealed import FROZEN
-from handoff.git.plumbing.snapshot_repo import SnapshotRepo
-from handoff.git.plumbing.untrusted import beside, is_clone
-from handoff.git.snapshots.location import STORE, Location, find_place
-from handoff.git.workspaces.bases import LentHistory, is_lent
+from handoff.git.plumbing import Git, find_top, open_source, untrusted
+from handoff.git.plumbing.snapshot_repo import STORE, Location, SnapshotRepo, find_place
+from handoff.git.plumbing.untrusted import FROZEN, beside, is_clone
+from handoff.git.workspaces import CLONE, GIT_SETTINGS, SHARED, TEMP, Workspace, read_workspace
 from handoff.git.workspaces.dependencies import find_dependencies, lend, withdraw
-from handoff.git.workspaces.kinds import Cloned
-from handoff.git.workspaces.workspaces import CLONE, GIT_SETTINGS, SHARED, TEMP, Workspace, read_workspace
+from handoff.git.workspaces.kinds import Cloned, LentHistory, is_lent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,7 +137,7 @@ def borrowed_objects(app: App, workspace: Workspace) -> list[str]:
     objects = os.path.join(workspace.tree, ".git", "objects")
     if not os.path.isdir(objects):
         return []  # a scratch tree has no git folder
-    made = sealed.kept(beside(workspace.folder)) if is_clone(workspace.tree) else {}
+    made = untrusted.kept(beside(workspace.folder)) if is_clone(workspace.tree) else {}
     known = (made or {}).get("objects/info/alternates") or _line(os.path.join(objects, "info", "alternates"))
     found = LentHistory(os.path.dirname(known.strip()))
     if is_lent(workspace.project, found.objects) and os.path.isdir(found.objects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.checks.mutants import Mutant, changed_lines, mutants
 from handoff.engine.place.proof import test_runs
-from handoff.git.notes.record import GREEN, HIDDEN, MOST_NAMES, MUTANTS, RED, Check
+from handoff.git.notes import GREEN, HIDDEN, MOST_NAMES, MUTANTS, RED, Check
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

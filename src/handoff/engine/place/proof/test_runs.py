@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 from handoff.agents.sandbox.policy import inside_environment
 from handoff.agents.sandbox.sandbox import BUBBLEWRAP, NOTHING, Wrapped
-from handoff.base.bounds import bounds_of
+from handoff.base.bounds import bounds_of, carrying, end
 from handoff.base.errors import UserError
-from handoff.base.marked import carrying, end
 from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import PROJECT_FOLDER, project_config
@@ -25,14 +24,14 @@ from handoff.checks.support import files_below, owned_names
 from handoff.engine.app.home import home_config
 from handoff.engine.place.proof.sandboxes import checkouts_of, sandbox_of_workspace
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.beneath import Beneath
+from handoff.git.plumbing.snapshot_repo import Location, find_place
 from handoff.git.plumbing.untrusted import make_git_folder
-from handoff.git.snapshots.location import Location, find_place
+from handoff.git.workspaces import CLONE, Workspace
 from handoff.git.workspaces.dependencies import copy_included, link_dependency
 from handoff.git.workspaces.scratch import Changed, Scratch
-from handoff.git.workspaces.workspaces import CLONE, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

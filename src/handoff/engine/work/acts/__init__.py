@@ -5,7 +5,7 @@ from __future__ import annotations
 from handoff.agents import catalog
 from handoff.base.errors import UsageError, UserError
 from handoff.base.ids import on_one_line
-from handoff.base.markdown import shell_line
+from handoff.base.markdown import number_of, shell_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.addresses import Ambiguous
@@ -17,7 +17,7 @@ from handoff.board.tasks.batches import Batch
 from handoff.board.tasks.flows import BLOCKED, Flow
 from handoff.board.tasks.tasks import Task
 from handoff.engine.app.home import find_project, home_config, person
-from handoff.engine.place.fanout import stop_files, views
+from handoff.engine.place.fanout import files, views
 from handoff.engine.place.pulse import known_session
 from handoff.engine.safety import incidents
 from handoff.engine.session import claims, current, report
@@ -280,7 +280,7 @@ def pause(app: App, address: str = "", *, everything: bool = False, reason: str 
     scope = _scope(app, address, everything, project, "paused")
     if isinstance(scope, Flow):
         return flow_done(app, flow_admin.pause(app, flow=scope))
-    fresh = stop_files.pause(app, **scope, reason=reason, by=person(app))
+    fresh = files.pause_with_file(app, **scope, reason=reason, by=person(app))
     said = "is stopped" if fresh else "was stopped already"
     text = f"{said}: nothing new is taken. What runs may finish; new tasks and reports are kept."
     return _scope_done(app, scope, text, fresh=fresh)
@@ -294,7 +294,7 @@ def resume(app: App, address: str = "", *, everything: bool = False, max_cycles:
     if isinstance(scope, Flow):
         return flow_done(app, flow_admin.resume(app, flow=scope, max_cycles=max_cycles))
     _flows_only(max_cycles=max_cycles)
-    gone = stop_files.resume(app, **scope)
+    gone = files.resume_with_file(app, **scope)
     return _scope_done(app, scope, "goes on." if gone else "was not stopped.", resumed=gone)
 
 
@@ -357,8 +357,7 @@ def seen(app: App, *ids: str) -> ActDone:
     refuse_sessions(app, "takes note of incidents")
     incidents.look(app)
     found = [one.id for one in incidents.see(app, ids=ids)]
-    text = f"{len(found)} incident{'' if len(found) == 1 else 's'} seen."
-    return ActDone(text=text, facts={"seen": found})
+    return ActDone(text=f"{number_of(len(found), 'incident')} seen.", facts={"seen": found})
 
 
 def retry_agent(app: App, name: str) -> ActDone:
@@ -403,7 +402,7 @@ def add(app: App, brief: str, *, agent: str = "", check: str = "", landing: str 
     name = create.new_id(app, place.name, brief)
     request = create.Request(task=name, brief=brief, agent=agent, check=check, landing=landing)
     task = create.write_down(app, place, request)
-    stops = stop_files.read_files(app, task.project) if create.may_be_stopped(app, place) else []
+    stops = files.read_stop_files(app, task.project) if create.may_be_stopped(app, place) else []
     return ActDone(
         text=f"Task {task.label} of project {task.project} is {task.state}.",
         facts=task.shown(),

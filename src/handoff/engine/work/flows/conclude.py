@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import gates
 from handoff.board.events import texts
 from handoff.board.sessions import leases
-from handoff.board.tasks import agents, decisions, flows, outcomes, states, tasks
+from handoff.board.tasks import decisions, flows, outcomes, states, tasks
 from handoff.engine.outcome import kinds
 from handoff.engine.place.fanout import views
 from handoff.engine.place.proof import faults
@@ -101,7 +101,7 @@ def _refused(
     reason = "; ".join(said)
     with app.database.transaction() as transaction:
         held = tasks.get(transaction, key=task.key)
-        used_up = task.attempt >= task.max_attempts and not agents.next_agent(transaction, held)
+        used_up = task.attempt >= task.max_attempts and not outcomes.next_agent(transaction, held)
         if held.fence != task.fence or held.state != states.RUNNING:
             raise Conflict(f"'{task.label}' was given to somebody else.", f"See: handoff show {task.label}")
         kinds.tell_concluded(transaction, held, session, AgentOutcome(FAILED, reason))

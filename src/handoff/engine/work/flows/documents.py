@@ -17,13 +17,13 @@ from handoff.engine.place import brought_home
 from handoff.engine.safety.incidents import has_board
 from handoff.engine.safety.safe_commit import safe_commit
 from handoff.engine.safety.snapshots import open_snapshot_store
-from handoff.feature import documents, folder
+from handoff.feature import folder
+from handoff.feature import plan as plans
 from handoff.feature.plan import edit
-from handoff.feature.plan import plan as plans
 from handoff.git.commits.commit import CommitOptions
 from handoff.git.plumbing import Git
 from handoff.git.plumbing.beneath import Beneath
-from handoff.git.workspaces.workspaces import read_workspace
+from handoff.git.workspaces import read_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from handoff.board.tasks.flows import Flow
     from handoff.engine.app import App
-    from handoff.git.workspaces.workspaces import Workspace
+    from handoff.git.workspaces import Workspace
 
 STATE = "STATE.md"
 PROVES_NOTHING = "check-proves-nothing"
@@ -89,7 +89,7 @@ def is_written(name: str, words: str) -> bool:
     """Whether a document says something of its own: neither emptied, nor headings alone, nor as it was laid out."""
     if all(line.startswith("#") or not line.strip() for line in words.splitlines()):
         return False
-    return documents.readiness(name, words) not in (documents.SCAFFOLD, documents.MISSING)
+    return folder.readiness(name, words) not in (folder.SCAFFOLD, folder.MISSING)
 
 
 def plan_faults(before: str, after: str) -> list[tuple[str, str]]:

@@ -16,8 +16,8 @@ from handoff.engine.place.proof.test_runs import NO_SUITE, make_suite
 from handoff.engine.work.flows import documents
 from handoff.engine.work.flows.documents import GREEN_BEFORE
 from handoff.engine.work.flows.state import DOCUMENTS, owned_patterns
-from handoff.git.notes.record import GREEN, MOST_NAMES, MUTANTS, QUESTIONS, RED, Check
-from handoff.git.ownership.ownership import Ownership
+from handoff.git.notes import GREEN, MOST_NAMES, MUTANTS, QUESTIONS, RED, Check
+from handoff.git.ownership import Ownership
 from handoff.git.plumbing.beneath import Beneath
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handoff.checks.results import Report
     from handoff.engine.app import App
     from handoff.engine.work.flows.state import FlowState
-    from handoff.git.landing.members import Member
+    from handoff.git.landing.merge import Member
 
 NOT_TESTED = "not tested"
 _MOST = 40

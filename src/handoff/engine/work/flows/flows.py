@@ -29,7 +29,7 @@ from handoff.engine.session import start as session_start
 from handoff.engine.work.flows import conclude, evidence
 from handoff.engine.work.flows.state import state_of
 from handoff.git.commits.phases import FlowCheckout
-from handoff.git.workspaces.workspaces import WorkspaceRequest, read_workspace
+from handoff.git.workspaces import WorkspaceRequest, read_workspace
 from handoff.workflows import library
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from handoff.engine.work.flows import evidence
 from handoff.engine.work.flows.documents import GREEN_BEFORE, PROVES_NOTHING
 from handoff.engine.work.flows.evidence import NOTHING_CHANGED, PhaseFault, PhaseWork, look
 from handoff.engine.work.flows.prompts import next_test
-from handoff.git.notes.record import GREEN, QUESTIONS, RED, Check
+from handoff.git.notes import GREEN, QUESTIONS, RED, Check
 from handoff.workflows import test_list
 from handoff.workflows.model import FAILED, OK
 

@@ -18,7 +18,7 @@ from handoff.checks.suite import plain_command
 from handoff.engine.features import attempts
 from handoff.engine.place.baton import comments_in_words
 from handoff.engine.place.proof.test_runs import ask_for_suite
-from handoff.engine.session.agent_programs import own_words
+from handoff.engine.session.agents import own_words
 from handoff.engine.work.flows import documents, evidence
 from handoff.engine.work.flows.state import DOCUMENTS
 from handoff.feature.baton import (
@@ -206,11 +206,6 @@ def _known_tests(app: App, state: FlowState) -> str:
     return "\n".join(lines).rstrip() or "(there are none yet)"
 
 
-def _new_test(app: App, state: FlowState) -> str:
-    del app
-    return str(state.flow.facts.get("new_test", ""))
-
-
 def _changes(app: App, state: FlowState) -> str:
     """What this cycle changed; a reviewer sees all of it, others no list that they are not told."""
     del app
@@ -265,7 +260,7 @@ _FACTS: dict[str, Callable[[App, FlowState], Any]] = {
     "test": lambda _app, state: state.flow.facts.get("test", ""),
     "test_list": _test_list,
     "known_tests": _known_tests,
-    "new_test": _new_test,
+    "new_test": lambda _app, state: state.flow.facts.get("new_test", ""),
     "changes": _changes,
     "commits": lambda _app, state: (
         fenced(found) if (found := state.flow_checkout.log(state.flow.base, state.flow.head)) else ""

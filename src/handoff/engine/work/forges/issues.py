@@ -13,7 +13,7 @@ from handoff.board import gates
 from handoff.board.events import journal, texts
 from handoff.board.tasks import outcomes, states, tasks
 from handoff.engine.place.fanout import views
-from handoff.engine.work.forges.connecting import forge_of
+from handoff.engine.work.forges.opening import forge_of
 from handoff.engine.work.tasks import admin, create
 from handoff.git.plumbing import find_top
 

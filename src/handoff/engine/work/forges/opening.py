@@ -1,10 +1,12 @@
-"""A landing as a request to the team: the branch is pushed, and opened for review through the person's own `gh` or `glab`."""
+"""The forge of a checkout, and a landing as a request to the team: pushed, and opened through the person's own `gh` or `glab`."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from handoff.base.errors import Conflict, UserError
+from handoff.base.files import locked, make_folder
 from handoff.base.ids import slug
 from handoff.base.markdown import shell_line
 from handoff.base.record import TYPE_CHECKING, Record
@@ -13,17 +15,61 @@ from handoff.board import gates
 from handoff.board.events import journal
 from handoff.board.tasks import decisions, tasks
 from handoff.engine.place import task_clones
-from handoff.engine.work.forges.connecting import address_of, remote_of, run_git
+from handoff.forges import catalog
 from handoff.forges.catalog import SECONDS, call, kind_for, last_line
 from handoff.forges.github import GitHub
 from handoff.git.plumbing.checkout import git
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
+    from handoff.base.process import Completed
     from handoff.board.forges import TrackedRequest
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
+    from handoff.forges.contract import Forge
+
+
+def remote_of(app: App, top: str, base: str = "") -> str:
+    """The remote of the branch that is asked to take the work in, else the only one, else `origin`."""
+    asked = git(top, "config", "--get", f"branch.{base}.remote", environment=app.git_environment).text.strip()
+    names = git(top, "remote", environment=app.git_environment).text.split()
+    if asked in names:
+        return asked
+    if len(names) == 1:
+        return names[0]
+    if "origin" in names:
+        return "origin"
+    raise UserError(
+        "There is no remote to push to." if not names else f"Which remote? There are {', '.join(names)}.",
+        "Add one: git remote add origin URL" if not names else f"Say it once: git config branch.{base}.remote NAME",
+    )
+
+
+def address_of(app: App, top: str, base: str = "") -> str:
+    """Where the remote of a checkout is."""
+    return git(top, "remote", "get-url", remote_of(app, top, base), environment=app.git_environment).text.strip()
+
+
+def forge_of(app: App, top: str, base: str = "") -> Forge:
+    """The forge of a checkout, through the person's own program."""
+    return catalog.connect(address_of(app, top, base), folder=top, environment=app.settings.environment)
+
+
+def run_git(app: App, top: str, *words: str) -> Completed:
+    """Git with the person's own ways to their remote, where nothing asks."""
+    return catalog.call(["git", *words], folder=top, environment=app.settings.environment)
+
+
+def alone(app: App, *, patience: float = 0.0) -> AbstractContextManager[None]:
+    """One at a time looks at forges on this machine: what one of them finds undone, no other does beside it."""
+    folder = os.path.join(app.settings.home, "locks")
+    make_folder(folder, mode=0o700)
+    return locked(os.path.join(folder, "forges"), what="the forge", patience=patience)
+
+
+# --- a request is opened ---------------------------------------------------------------------------------------------
 
 _MANY_LINES = 400
 _PAIR = 2
@@ -171,15 +217,21 @@ def carried_by(app: App, project: str, names: Sequence[str]) -> list[Task]:
     """The tasks whose work the named things are: a task, its workspace or its branch."""
     found = []
     for name in names:
-        short = name.removeprefix("handoff/")
-        number = short.rpartition("-")[2]
-        by_key = tasks.look_up(app.database, key=int(number)) if number.isdecimal() else None
-        if by_key is not None and by_key.project == project and task_clones.name_of(by_key) == short:
-            found.append(by_key)
+        if (of_workspace := task_of_workspace(app, project, name)) is not None:
+            found.append(of_workspace)
         else:
             scope, _, own = name.rpartition("/")
             found += [one for one in tasks.of_id(app.database, project=project, id=own) if one.scope == scope][:1]
     return found
+
+
+def task_of_workspace(app: App, project: str, name: str) -> Task | None:
+    """The task of the project whose own workspace, or branch of the same name, this is."""
+    short = name.removeprefix("handoff/")
+    number = short.rpartition("-")[2]
+    task = tasks.look_up(app.database, key=int(number)) if number.isdecimal() else None
+    mine = task is not None and task.project == project and task_clones.name_of(task) == short
+    return task if mine else None
 
 
 def stacked_on(app: App, project: str, carried: Sequence[Task]) -> str:

@@ -22,11 +22,11 @@ from handoff.engine.place.landing.members import target_of
 from handoff.engine.place.landing.resolvers import resolvers_of
 from handoff.engine.safety import incidents
 from handoff.engine.safety.snapshots import keep, open_snapshot_store
-from handoff.engine.work.forges.connecting import remote_of, run_git
+from handoff.engine.work.forges.opening import remote_of, run_git
 from handoff.forges.catalog import last_line
-from handoff.git.landing import members as parts
+from handoff.git.landing import merge as parts
 from handoff.git.landing.merge import merge
-from handoff.git.landing.settle import Proposal
+from handoff.git.landing.three_way import Proposal
 from handoff.git.plumbing.checkout import git
 from handoff.git.snapshots.restore import give_objects, tree_of
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.forges.contract import Forge, ForgeComment, ForgeRequest
-    from handoff.git.landing.settle import FileSides
+    from handoff.git.landing.three_way import FileSides
     from handoff.store.database import Transaction
 
 _LOG_LINES, _LOG_CHARACTERS = 150, 12_000

@@ -1,4 +1,4 @@
-"""Requests under way, looked at with one question for all of a checkout; quiet while nothing is open."""
+"""Requests under way, looked at with one question for all of a checkout, and what we say on a forge; quiet while nothing is open."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import forges as rows
 from handoff.board.events import journal
 from handoff.board.tasks import states, tasks
-from handoff.engine.work.forges import issues, opening, remarks, requests
-from handoff.engine.work.forges.connecting import alone, forge_of
+from handoff.engine.work.forges import issues, opening, requests
+from handoff.engine.work.forges.opening import alone, forge_of
 from handoff.forges import contract
+from handoff.forges.catalog import with_mark
+from handoff.forges.contract import ForgeComment
 from handoff.git.plumbing.checkout import git
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from handoff.board.forges import TrackedRequest
+    from handoff.board.forges import Remark, TrackedRequest
     from handoff.engine.app import App
     from handoff.forges.contract import Forge, ForgeRequest
 
@@ -41,7 +43,7 @@ def look(app: App) -> list[str]:
             except HandoffError as error:
                 troubles.append(f"{error.message} {error.hint}")
         troubles += issues.look(app) if live else []
-        return [*dict.fromkeys([*troubles, *remarks.deliver(app)])]
+        return [*dict.fromkeys([*troubles, *deliver(app)])]
 
 
 def note_failure(app: App, error: HandoffError, *, project: str, whose: str) -> None:
@@ -204,3 +206,44 @@ def _new_comments(
         with app.database.transaction() as transaction:  # shown once, whatever becomes of the rest
             rows.put_request(transaction, request, seen=[*known, *(one.id for one in shown)])
     return followed, facts
+
+
+# --- what we say there, once: the row is there before the words are, and a mark in the words says that th ---
+
+
+def deliver(app: App) -> list[str]:
+    """Say what is to be said from this host; what went wrong, for the person."""
+    troubles: dict[str, str] = {}
+    for remark in rows.unsaid(app.database, host=app.settings.host):
+        if remark.folder in troubles:
+            continue  # in order: what comes later waits too
+        try:
+            _say(forge_of(app, remark.folder), app, remark)
+        except HandoffError as error:
+            troubles[remark.folder] = f"{error.message} {error.hint}"
+    return list(troubles.values())
+
+
+def _say(forge: Forge, app: App, remark: Remark) -> None:
+    """Somebody may have died between the words and their row: who finds it tried looks on the forge first."""
+    if remark.state == rows.TRIED and _is_there(forge, remark):
+        rows.note_said(app.database, remark, state=rows.DONE)
+        return
+    rows.note_said(app.database, remark, state=rows.TRIED)
+    text = with_mark(remark.text, remark.marker)
+    if remark.verb == rows.CLOSE:
+        forge.close_issue(remark.number)
+    elif remark.verb == rows.REPLY:
+        forge.reply(remark.number, ForgeComment(id="", author="", body="", thread=remark.thread), text)
+    else:
+        forge.comment(remark.number, text, request=remark.verb == rows.ON_REQUEST)
+    rows.note_said(app.database, remark, state=rows.DONE)
+
+
+def _is_there(forge: Forge, remark: Remark) -> bool:
+    if remark.verb == rows.CLOSE:
+        return not forge.issue(remark.number).open
+    request = remark.verb in (rows.ON_REQUEST, rows.REPLY)
+    found = forge.comments(remark.number, request=request)
+    found += forge.reviews(remark.number) if remark.verb == rows.REPLY else []
+    return any(f"handoff:{remark.marker} " in one.body for one in found)

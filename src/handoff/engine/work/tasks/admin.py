@@ -19,15 +19,15 @@ from handoff.engine.outcome import kinds, reviews
 from handoff.engine.outcome.carry_out import GateAnswer, carry_out
 from handoff.engine.place import pulse, task_work, transcripts
 from handoff.engine.place.baton import COMMENTED
-from handoff.engine.place.fanout import stop_files, views
-from handoff.engine.place.fanout.paths import document, leftovers
-from handoff.engine.place.fanout.tab_urls import Job
+from handoff.engine.place.fanout import views
+from handoff.engine.place.fanout.files import document, leftovers, read_stop_files
+from handoff.engine.place.fanout.tabs import Job
 from handoff.engine.session import claims, spending
 from handoff.engine.work import overview
 from handoff.engine.work.tasks import create
 from handoff.engine.work.tasks.open_tab import open_task
-from handoff.git.ownership.ownership import Ownership
-from handoff.git.plumbing.repository import Repository
+from handoff.git.ownership import Ownership
+from handoff.git.plumbing.objects import Repository
 
 if TYPE_CHECKING:
     from typing import Any
@@ -367,7 +367,7 @@ def open_(app: App, task: Task, *, way: str = "") -> OpenedTab:
         raise UserError(f"Task '{task.label}' is {task.state}.", f"See: {app.settings.program} task list")
     if task.state == states.WAITING:
         raise UserError(f"Task '{task.label}' still waits.", f"See: {app.settings.program} show {task.label}")
-    stop_files.read_files(app, task.project)
+    read_stop_files(app, task.project)
     with app.database.transaction(write=False) as transaction:
         stop = pauses.pause_of(transaction, task)
     if stop is not None:

@@ -10,30 +10,28 @@ from handoff.base.errors import Conflict, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board.events import journal
-from handoff.board.tasks import batches, metrics, outcomes, tasks
+from handoff.board.tasks import batches, outcomes, tasks
 from handoff.engine.app.home import APART, home_config, settle
 from handoff.engine.outcome import whole_check
-from handoff.engine.outcome.ended import CurrentClaim
+from handoff.engine.outcome.kinds import CurrentClaim
 from handoff.engine.place.fanout import views
-from handoff.engine.place.fanout.tab_urls import Job, uri_for
+from handoff.engine.place.fanout.tabs import Job, uri_for
 from handoff.engine.place.proof.evidence import take_baseline
 from handoff.engine.session import current
 from handoff.engine.session import report as journey
-from handoff.engine.work.tasks.manifests.fields import Fault
-from handoff.engine.work.tasks.manifests.reading import fault_error, read_manifest
-from handoff.git.ownership.ownership import Ownership, overlaps
+from handoff.engine.work.tasks.manifests import Fault, fault_error, read_manifest
+from handoff.git.ownership import Ownership, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from handoff.board.tasks.batches import Batch
-    from handoff.board.tasks.metrics import Calibration
+    from handoff.board.tasks.batches import Batch, Calibration
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
     from handoff.engine.app.home import Project
-    from handoff.engine.outcome.ended import Finished
-    from handoff.engine.work.tasks.manifests.fields import Manifest
+    from handoff.engine.outcome.kinds import Finished
+    from handoff.engine.work.tasks.manifests import Manifest
     from handoff.store.database import Transaction
 
     AlsoWritten = Callable[[Transaction, Batch], None]
@@ -319,7 +317,7 @@ def status(app: App, batch: Batch) -> BatchStatus:
 
 def calibration(app: App, project: str) -> Calibration:
     """How many minutes an estimated minute really takes in this project."""
-    return metrics.calibration(app.database, project=project)
+    return batches.calibration(app.database, project=project)
 
 
 def cancel(app: App, batch: Batch, *, reason: str) -> Batch:

@@ -8,14 +8,15 @@ from handoff.base.errors import Refused, UserError
 from handoff.base.files import read_text
 from handoff.base.ids import check_id, slug
 from handoff.base.markdown import BATON_MARK
+from handoff.base.process import find
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.base.settings import project_config
 from handoff.board.tasks import states, tasks
 from handoff.board.tasks.requirements import check_labels
 from handoff.engine.app.home import FILES_STAMP, files_folder, find_project, home_config, settle
 from handoff.engine.place.fanout import views
-from handoff.engine.place.fanout.paths import is_stopped
-from handoff.engine.place.fanout.tab_urls import Job, uri_for
+from handoff.engine.place.fanout.files import is_stopped
+from handoff.engine.place.fanout.tabs import Job, uri_for
 from handoff.engine.place.proof.evidence import take_baseline
 from handoff.store.database import SQLITE
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from handoff.engine.app import App
     from handoff.engine.app.home import Project
     from handoff.store.database import Transaction
-
 
 _ID_CHARS = 32
 
@@ -61,7 +61,7 @@ def prepare(app: App, project: Project, request: Request) -> dict[str, Any]:
     config = home_config(app)
     uri_for(config, Job(project.name, request.task, project.workspace, ""))
     if request.owns:
-        from handoff.git.ownership.ownership import Ownership
+        from handoff.git.ownership import Ownership
 
         Ownership.parse(request.owns)
     check_labels(request.labels)
@@ -219,8 +219,6 @@ def tests_command(app: App, workspace: str, tests: str) -> str:
 
 
 def _python(app: App, workspace: str) -> str:
-    from handoff.base.process import find
-
     for name in (".venv/bin/python", "venv/bin/python"):
         if os.access(os.path.join(workspace, name), os.X_OK):
             return name
@@ -230,7 +228,7 @@ def _python(app: App, workspace: str) -> str:
 def from_step(app: App, request: Request) -> Request:
     """The request for the current step of the feature's plan; what was said on the command line wins."""
     from handoff.engine.features.status import look
-    from handoff.feature.plan import plan as plans
+    from handoff.feature import plan as plans
 
     view = look(app)
     program = app.settings.program

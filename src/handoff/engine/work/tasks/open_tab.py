@@ -2,30 +2,84 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from base64 import b64encode
 
-from handoff.agents.by_hand import BY_HAND, WORDS
+from handoff.agents.catalog import BY_HAND, WORDS
 from handoff.base.errors import ConfigError, UserError
 from handoff.base.markdown import fill
-from handoff.base.process import find, launch, run
+from handoff.base.process import feed, find, launch, run
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.engine.place.fanout.tab_urls import Job, uri_for
-from handoff.engine.place.fanout.terminals import (
+from handoff.engine.place.fanout.tabs import (
     EDITORS,
     TERMINALS,
     Editor,
+    Job,
     Terminal,
     addresses,
     by_name,
     editor_here,
     tab_words,
     terminal_here,
+    uri_for,
 )
-from handoff.engine.work.tasks import clipboard
 
 if TYPE_CHECKING:
     from handoff.base.settings import Config
     from handoff.engine.app import App
+
+_OSC52_LIMIT = 74_000  # what common terminals accept in one sequence
+
+
+def to_clipboard(app: App, text: str) -> str:
+    """How the text reached a clipboard, in words for the person; empty when it did not."""
+    data = text.encode("utf-8", "surrogateescape")
+    argv = clipboard_program(app)
+    if argv and feed(argv, data, environment=app.settings.environment) == 0:
+        return f"Copied prompt to clipboard ({argv[0]})."
+    return _by_terminal(app, data)
+
+
+def clipboard_program(app: App) -> list[str]:
+    """The native clipboard program of this machine, ready to be fed; nothing when there is none."""
+    if app.settings.get("HANDOFF_NO_PBCOPY"):
+        return []
+    return next((argv for argv in _programs(app) if find(argv[0], path=app.settings.path)), [])
+
+
+def _programs(app: App) -> list[list[str]]:
+    """The native clipboard programs that can work here, best first."""
+    settings = app.settings
+    found = [["pbcopy"]]
+    if settings.get("WAYLAND_DISPLAY"):
+        found.append(["wl-copy"])
+    if settings.get("DISPLAY"):
+        found += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+    if settings.get("TMUX"):
+        found.append(["tmux", "load-buffer", "-w", "-"])
+    found += [["termux-clipboard-set"], ["clip.exe"]]
+    return found
+
+
+def _by_terminal(app: App, data: bytes) -> str:
+    """Ask the terminal itself (OSC 52), which also works over SSH; it never answers, so nothing is promised."""
+    if app.settings.get("TERM") in ("", "dumb", "linux") or len(data) > _OSC52_LIMIT:
+        return ""
+    try:
+        terminal = os.open("/dev/tty", os.O_WRONLY | os.O_NOCTTY)
+    except OSError:
+        return ""
+    try:
+        os.write(terminal, b"\x1b]52;c;" + b64encode(data) + b"\x07")
+    except OSError:
+        return ""
+    finally:
+        os.close(terminal)
+    return "Sent to your terminal's clipboard (OSC 52). Not every terminal takes it: paste to be sure."
+
+
+# --- a tab for a task ------------------------------------------------------------------------------------------------
 
 AUTO, URI, TMUX, TERMINAL, CLIPBOARD, PRINT = _WAYS = ("auto", "uri", "tmux", "terminal", "clipboard", "print")
 WAYS = (*_WAYS, *(one.name for one in (*EDITORS, *TERMINALS)))
@@ -69,7 +123,7 @@ def open_task(app: App, config: Config, job: Job, *, way: str = "") -> OpenedTab
 def way_here(app: App, config: Config) -> str:
     """How a tab really opens on this machine: what the settings name, else what the person works in; empty if nothing does."""
     agent = bool(_agent_words(app, config, ""))
-    if app.settings.get("TMUX") and _has(app, "tmux") and agent:
+    if app.settings.get("TMUX") and has(app, "tmux") and agent:
         return TMUX
     if config.text("uri_template") and _uri_program(app):
         return URI
@@ -78,15 +132,16 @@ def way_here(app: App, config: Config) -> str:
     editor = editor_here(app.settings.get)
     if editor is not None and _address_words(app, editor):
         return editor.name
-    terminal = terminal_here(app.settings.get, lambda program: _has(app, program))
+    terminal = terminal_here(app.settings.get, lambda program: has(app, program))
     if terminal is not None and agent:
         return terminal.name
     if _on_screen(app):
-        return next((one.name for one in EDITORS if _has(app, one.program)), "")
-    return TMUX if agent and _has(app, "tmux") else ""
+        return next((one.name for one in EDITORS if has(app, one.program)), "")
+    return TMUX if agent and has(app, "tmux") else ""
 
 
-def _has(app: App, program: str) -> bool:
+def has(app: App, program: str) -> bool:
+    """Whether a program of that name is on the PATH."""
     return find(program, path=app.settings.path) is not None
 
 
@@ -96,12 +151,12 @@ def _on_screen(app: App) -> bool:
 
 def _uri_program(app: App) -> str:
     program = "open" if sys.platform == "darwin" else "xdg-open"
-    return program if _on_screen(app) and _has(app, program) else ""
+    return program if _on_screen(app) and has(app, program) else ""
 
 
 def _address_words(app: App, editor: Editor) -> list[str]:
     """What opens an address of an editor: its own program, else the desktop's."""
-    if _has(app, editor.program):
+    if has(app, editor.program):
         return [editor.program, "--open-url"]
     program = _uri_program(app)
     return [program] if program else []
@@ -144,7 +199,7 @@ def _agent_words(app: App, config: Config, agent: str) -> list[str]:
     if config.texts("agent_command"):
         return config.texts("agent_command")
     names = [agent] if agent else list(BY_HAND)
-    found = (list(BY_HAND[name].first) for name in names if name in BY_HAND and _has(app, BY_HAND[name].first[0]))
+    found = (list(BY_HAND[name].first) for name in names if name in BY_HAND and has(app, BY_HAND[name].first[0]))
     return [word for word in next(found, []) if word != WORDS]
 
 
@@ -161,7 +216,7 @@ def _agent_command(app: App, config: Config, job: Job) -> list[str]:
 
 def open_window(app: App, *, name: str, folder: str, project: str, command: list[str]) -> str:
     """A window in the tmux that runs, or a tmux of its own for the project; what was opened, in words."""
-    if not _has(app, "tmux"):
+    if not has(app, "tmux"):
         raise UserError("tmux is not installed.", "Install it, or use --with print.")
     # `env` in front makes two words or more, which tmux runs as they are instead of through a shell.
     place = ["-n", name, "-c", folder, "-P", "-F", "#{session_name}:#{window_index}"]
@@ -180,7 +235,7 @@ def open_window(app: App, *, name: str, folder: str, project: str, command: list
 
 def _open_terminal(app: App, config: Config, job: Job) -> str:
     words = config.texts("terminal_command")
-    known = terminal_here(app.settings.get, lambda program: _has(app, program))
+    known = terminal_here(app.settings.get, lambda program: has(app, program))
     if not words and known is not None:
         return _start_terminal(app, config, job, known)
     if not words:
@@ -215,7 +270,7 @@ def _start(app: App, argv: list[str], agent: str, job: Job) -> str:
 
 
 def _clipboard_words(app: App, config: Config) -> list[str]:
-    return config.texts("clipboard_command") or clipboard.program(app)
+    return config.texts("clipboard_command") or clipboard_program(app)
 
 
 def _copy(app: App, config: Config, text: str) -> str:

@@ -8,7 +8,7 @@ from handoff.base import files
 from handoff.base.errors import Conflict, Refused, UserError
 from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.tasks import projects, states, tasks
+from handoff.board.tasks import states, tasks
 from handoff.engine.app.home import RESERVED, find_project, project_name, take_over
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _places(app: App, name: str) -> list[str]:
     owners = files.project_owners(app.settings.home, name)
     if owners or not app.has_rows:
         return [os.path.dirname(place) if os.path.basename(place) == ".git" else place for place in owners]
-    return projects.workspaces(app.database, project=name)
+    return tasks.project_workspaces(app.database, project=name)
 
 
 def _known(app: App, name: str) -> KnownProject:
@@ -141,7 +141,7 @@ def rename(app: App, *, name: str, new: str, execute: bool) -> KnownProject:
     if execute:
         owners = files.project_owners(home, name)
         if app.has_rows:
-            projects.rename(app.database, old=name, new=new)
+            tasks.rename_project(app.database, old=name, new=new)
         if os.path.isdir(os.path.join(home, name)):
             os.rename(os.path.join(home, name), os.path.join(home, new))
         for place in owners:

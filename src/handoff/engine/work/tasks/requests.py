@@ -10,7 +10,7 @@ from handoff.base.clock import age
 from handoff.base.errors import Refused, UserError
 from handoff.base.record import TYPE_CHECKING, Record
 from handoff.board import gates
-from handoff.board.events import inbox, journal
+from handoff.board.events import journal
 from handoff.board.sessions import leases, sessions
 from handoff.board.tasks import questions, races, requirements, states, tasks
 from handoff.engine.app.home import home_config
@@ -19,10 +19,10 @@ from handoff.engine.place.fanout import views
 from handoff.engine.place.task_clones import is_sandboxed
 from handoff.engine.session import current
 from handoff.engine.work.tasks import batches, create
-from handoff.engine.work.tasks.manifests.fields import path_problem, plain_path
-from handoff.git.ownership.ownership import Ownership
+from handoff.engine.work.tasks.manifests import path_problem, plain_path
+from handoff.git.ownership import Ownership
 from handoff.git.ownership.patterns import EXACT, written
-from handoff.git.workspaces.workspaces import write_workspace
+from handoff.git.workspaces import write_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from handoff.board.gates import Gate
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.outcome.ended import CurrentClaim
+    from handoff.engine.outcome.kinds import CurrentClaim
     from handoff.engine.work.tasks.batches import OpenedBatch
     from handoff.engine.work.tasks.create import Request
-    from handoff.engine.work.tasks.manifests.fields import Manifest
+    from handoff.engine.work.tasks.manifests import Manifest
     from handoff.store.database import Store
 
 WANTED, GRANTED, ASKED = "path.wanted", "path.granted", journal.PATH_ASKED
@@ -133,7 +133,7 @@ def request_path(app: App, held: CurrentClaim, *, path: str, reason: str) -> str
 def _note_wish(app: App, task: Task, held: CurrentClaim, path: str, reason: str) -> str:
     with app.database.transaction() as transaction:
         body = {"path": path, "reason": reason, "session": held.session}
-        inbox.post(transaction, kind=WANTED, project=task.project, task=task.key, body=body)
+        questions.post_message(transaction, kind=WANTED, project=task.project, task=task.key, body=body)
         journal.append(transaction, WANTED, task=task, session=held.session, path=path, reason=reason)
     return f"Your wish for '{path}' is noted for a person. It is not yours yet: go on without it, or block the task."
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from handoff.base.errors import HandoffError, UserError
 from handoff.base.files import read_text
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.board.events import index, journal, tally, wording
+from handoff.board import figures
+from handoff.board.events import index, journal, wording
 from handoff.board.events.index import cut, excerpt, read_query
 from handoff.board.sessions import sessions
 from handoff.board.tasks import tasks
@@ -138,7 +139,7 @@ def follow_beside(app: App) -> None:
 
 def _follow(app: App) -> None:
     try:
-        tally.catch_up(app.database)  # figures follow the same journal, also where nobody asks for them
+        figures.catch_up(app.database)  # figures follow the same journal, also where nobody asks for them
         _catch_up(app, patience=_QUIET_SECONDS)
     except HandoffError:
         return  # the database is away, or cannot search: whoever searches is told

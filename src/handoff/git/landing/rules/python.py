@@ -407,7 +407,8 @@ def _class(base: Unit, ours: Unit, theirs: Unit) -> Unit:
         first = min([node.body[0].lineno, *(one.lineno for one in getattr(node.body[0], "decorator_list", ()))])
         head = _last_of_head(unit, node, first, shift)
         heads.append(tuple(line for line in unit.lines[:head] if line.strip()))
-        bodies.append(_units(_shifted(node.body, shift), unit.lines, head, len(unit.lines)))
+        body = [ast.increment_lineno(one, -shift) for one in node.body]  # counted from the unit's first line
+        bodies.append(_units(body, unit.lines, head, len(unit.lines)))
     if not heads[0] == heads[1] == heads[2]:
         raise _Refused
     merged = _merge(*bodies)
@@ -423,11 +424,6 @@ def _last_of_head(unit: Unit, node: ast.ClassDef, first: int, shift: int) -> int
     while at > start + 1 and (not unit.lines[at - 1].strip() or unit.lines[at - 1].lstrip().startswith("#")):
         at -= 1
     return at
-
-
-def _shifted(body: list[ast.stmt], shift: int) -> list[ast.stmt]:
-    """The statements with line numbers that count from the unit's first line."""
-    return [ast.increment_lineno(one, -shift) for one in body]
 
 
 def _lead(base: Unit, ours: Unit, theirs: Unit) -> tuple[str, ...]:

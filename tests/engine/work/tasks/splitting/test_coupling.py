@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from handoff.engine.work.tasks.splitting import coupling, forecast
+from handoff.engine.work.tasks.splitting import coupling
 from relay import app
 
 OWNERS = {"cart": ("src/cart/",), "pay": ("src/pay/",), "docs": ("docs/",)}
@@ -70,9 +70,9 @@ def test_imports_between_parts_are_counted_beside_the_pair(repo):
 def test_a_schedule_lays_the_longest_first_over_the_sessions_there_are():
     minutes = {"a": 10.0, "b": 20.0, "c": 30.0}
     free = dict.fromkeys(minutes, ())
-    assert forecast.schedule(minutes, free, 3) == 30
-    assert forecast.schedule(minutes, free, 2) == 30
-    assert forecast.schedule(minutes, free, 1) == 60
-    assert forecast.schedule(minutes, {**free, "c": ("b",)}, 3) == 50
-    assert forecast.amdahl(0.0, 3) == 3
-    assert forecast.amdahl(1.0, 3) == 1
+    assert coupling.schedule(minutes, free, 3) == 30
+    assert coupling.schedule(minutes, free, 2) == 30
+    assert coupling.schedule(minutes, free, 1) == 60
+    assert coupling.schedule(minutes, {**free, "c": ("b",)}, 3) == 50
+    assert coupling.amdahl(0.0, 3) == 3
+    assert coupling.amdahl(1.0, 3) == 1

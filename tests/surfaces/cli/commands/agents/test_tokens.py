@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from handoff.board import tokens
-from handoff.board.tasks import projects
+from handoff.board.tasks import tasks
 
 
 def test_a_token_is_shown_once_and_stands_nowhere(cli, repo):
@@ -66,5 +66,5 @@ def test_a_scope_has_those_before_it():
 
 def test_a_token_of_a_project_that_is_renamed_goes_with_it(database):
     tokens.make(database, name="ci", scope="read", project="shop", by="me")
-    projects.rename(database, old="shop", new="store")
+    tasks.rename_project(database, old="shop", new="store")
     assert [token.project for token in tokens.listing(database)] == ["store"]

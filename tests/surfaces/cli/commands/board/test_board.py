@@ -17,8 +17,8 @@ from handoff.board.tasks import batches, outcomes, tasks
 from handoff.board.tasks.batches import SubTask
 from handoff.engine.work import stopping
 from handoff.engine.work.overview import OverviewFeed
-from handoff.surfaces.cli.commands.board import acts, keys
-from handoff.surfaces.cli.commands.board.state import BoardState
+from handoff.surfaces.cli.commands.board import acts
+from handoff.surfaces.cli.commands.board.state import KEYS, BoardState, key_name
 from handoff.surfaces.cli.commands.board.view import BoardApp
 from relay import app
 from screen import Screen
@@ -365,6 +365,6 @@ def test_the_picture_of_the_readme_is_the_board_as_it_is_drawn_today():
 
 def test_every_key_has_an_act_and_stands_in_the_manual():
     page = read("docs/howto/board.md")
-    assert {one.act for one in keys.KEYS} == set(acts.ACTS)
-    missing = [one.key for one in keys.KEYS if f"| `{keys.shown(one.key)}` | {one.meaning} |" not in page]
+    assert {one.act for one in KEYS} == set(acts.ACTS)
+    missing = [one.key for one in KEYS if f"| `{key_name(one.key)}` | {one.meaning} |" not in page]
     assert not missing, missing

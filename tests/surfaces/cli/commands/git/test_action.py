@@ -15,7 +15,7 @@ from api_port import ApiPort
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.place.proof import git_notes
-from handoff.git.notes.record import Check
+from handoff.git.notes import Check
 from source import ROOT
 
 ACTIONS = ("action.yml", "actions/red-check/action.yml")

@@ -12,7 +12,7 @@ from handoff.base.clock import stamp
 from handoff.base.settings import from_environment
 from handoff.engine.app import App
 from handoff.engine.place.proof import git_notes, sandboxes, test_runs
-from handoff.git.notes.record import Check
+from handoff.git.notes import Check
 from sandbox import Cli, absent
 from suites import use_this_python
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from handoff.base.settings import Settings
     from handoff.board.tasks.tasks import Task
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.git.landing.doubts import ChangeKey, Doubt
-    from handoff.git.landing.members import Member
-    from handoff.git.landing.python_facts import PythonFacts
+    from handoff.git.landing.doubts import ChangeKey, Doubt, PythonFacts
+    from handoff.git.landing.merge import Member
 
 LEAST_SECONDS, SHARE = 5.0, 50
 """A look every five seconds, and at most a fiftieth of the time: the dearer one was, the later is the next."""

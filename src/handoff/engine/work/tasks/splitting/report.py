@@ -1,18 +1,21 @@
-"""What came of a batch, from its rows and its journal: when, from whom, at which cost, what was refused, and how fast it was."""
+"""How a batch stands and what came of it: what landed, what is missing and why, what waits for a person, its cost and its speed."""
 
 from __future__ import annotations
 
 from handoff.base.light_json import loads
 from handoff.base.markdown import one_line
 from handoff.base.record import TYPE_CHECKING, Record
+from handoff.board import gates
 from handoff.board.events import journal, wording
-from handoff.board.sessions import sessions
+from handoff.board.sessions import expenses, pauses, sessions
 from handoff.board.sessions.expenses import cost_words
-from handoff.board.tasks import metrics, races, states
+from handoff.board.tasks import batches as batch_rows
+from handoff.board.tasks import batches as rows
+from handoff.board.tasks import cards, outcomes, races, states, tasks
 from handoff.engine.outcome import whole_check
 from handoff.engine.place import task_clones
 from handoff.engine.work.tasks import batches
-from handoff.engine.work.tasks.splitting import forecast, verdict
+from handoff.engine.work.tasks.splitting import coupling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,43 +23,169 @@ if TYPE_CHECKING:
 
     from handoff.board.events.journal import Event
     from handoff.board.sessions.expenses import Expense
+    from handoff.board.tasks.batches import Batch
     from handoff.board.tasks.tasks import Task
     from handoff.engine.app import App
-    from handoff.engine.work.tasks.splitting.verdict import BatchVerdict
+
+LANDED, PARTLY, CANCELLED, WAITS, RUNS = "landed", "landed in part", "cancelled", "waits for you", "runs"
+UNDONE = "taken back"
+_LONGEST = 300
+
+
+class PartVerdict(Record):
+    """One part: its state in a word, who did it, how often it was tried, and why it is not done."""
+
+    id: str
+    word: str
+    agent: str
+    attempts: int
+    why: str = ""
+    red: bool = False
+    behind: bool = False
+    """Blocked only because another part is."""
+    race: str = ""
+    """Who won, where several had run for it, and why."""
+
+
+class BatchVerdict(Record):
+    """A batch in one word, with what stands behind it."""
+
+    batch: Batch
+    word: str
+    parts: tuple[PartVerdict, ...]
+    fan_in: PartVerdict
+    questions: tuple[tuple[str, str], ...]
+    """What waits for a person: the task, and the question."""
+    landed: str
+    onto: str
+    seconds: float
+    paused: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.word in (LANDED, PARTLY, UNDONE, CANCELLED)
+
+    def of(self, word: str) -> list[str]:
+        return [part.id for part in self.parts if part.word == word]
+
+    @property
+    def missing(self) -> list[PartVerdict]:
+        return [part for part in self.parts if part.word not in (LANDED, "green")]
+
+
+def judge(app: App, batch: Batch) -> BatchVerdict:
+    """The batch as its rows say it is now."""
+    batch = rows.get(app.database, key=batch.key)
+    parts, fan_in = batches.parts_of(app, batch), batches.fan_in_of(app, batch)
+    evidence = loads(fan_in.evidence) if fan_in.evidence else {}
+    ended = batch.ended_at is not None
+    whole = ended and fan_in.state == states.DONE
+    tips = _early(parts)
+    before = {part.key for part in parts if part.state == states.DONE and cards.has_landed(part, fan_in)}
+    shown = tuple(_part_verdict(app, part, landed=whole or part.key in tips or part.key in before) for part in parts)
+    mine = {one.key: one.label for one in tasks.of_batch(app.database, batch=batch.key)}
+    waiting = [one.gate for one in gates.listing(app.database, project=batch.project) if one.gate.task in mine]
+    questions = tuple((mine[gate.task], gate.question.partition("\n")[0]) for gate in waiting)
+    return BatchVerdict(
+        batch=batch,
+        word=_word(batch, [*parts, fan_in], shown, whole=whole),
+        parts=shown,
+        fan_in=_part_verdict(app, fan_in, landed=whole),
+        questions=questions,
+        landed=str(evidence.get("landed", "")) if whole or before else next(iter(reversed(list(tips.values()))), ""),
+        onto=str(evidence.get("onto", "")).removeprefix("refs/heads/"),
+        seconds=(batch.ended_at or app.clock.now()) - batch.created_at,
+        paused=bool(pauses.listing(app.database)),
+    )
+
+
+def glance(app: App, batch: Batch) -> str:
+    """The word for a batch, quickly: for whoever looks every second."""
+    batch = rows.get(app.database, key=batch.key)
+    if batch.ended_at is None:
+        return RUNS if rows.is_moving(app.database, key=batch.key) else WAITS
+    return judge(app, batch).word
+
+
+def _early(parts: list[Task]) -> dict[int, str]:
+    """The parts that landed before the fan-in, with the commits they became: a batch may land in order."""
+    found = {}
+    for part in sorted(parts, key=lambda one: one.ended_at or 0.0):
+        landed = str(loads(part.evidence).get("landed", "")) if part.evidence and part.state == states.DONE else ""
+        if landed:
+            found[part.key] = landed
+    return found
+
+
+def _word(batch: Batch, found: list[Task], shown: tuple[PartVerdict, ...], *, whole: bool) -> str:
+    if batch.ended_at is None:
+        return RUNS if any(task.state in (states.READY, states.RUNNING) for task in found) else WAITS
+    if not whole:
+        return CANCELLED
+    words = {part.word for part in shown}
+    return LANDED if words == {LANDED} else UNDONE if UNDONE in words and LANDED not in words else PARTLY
+
+
+def _part_verdict(app: App, task: Task, *, landed: bool) -> PartVerdict:
+    word = task.state
+    if task.state == states.DONE:
+        word = UNDONE if outcomes.is_undone(task) else LANDED if landed else "green"
+    elif task.state == states.GATED:
+        word = "asks you"
+    racing = races.entrants_of(app.database, task)
+    events = [event for one in (task, *racing) for event in journal.of_task(app.database, key=one.key)]
+    refused = [event for event in events if event.kind == "task.rejected"]
+    red = task.state != states.DONE and bool(refused) and _is_red(refused[-1].body)
+    why = "" if task.state == states.DONE else one_line(task.reason)[:_LONGEST]
+    tries = sum(event.kind == "task.claimed" for event in events)
+    return PartVerdict(
+        id=task.id,
+        word=word,
+        agent=task.held_agent or task.agent,
+        attempts=tries,
+        why=why,
+        red=red,
+        behind=task.blocked_by is not None,
+        race=race_words(task, len(racing)),
+    )
+
+
+def race_words(task: Task, number: int) -> str:
+    """How the race for a part came out, in words; nothing where there was none or it goes on."""
+    race = races.facts_of(task) if number and task.state == states.DONE else {}
+    who = f" ({race['agent']})" if race.get("agent") else ""
+    return f"{race['winner']}{who} won of {number}: {one_line(race['why'])}" if race else ""
+
+
+def _is_red(body: dict[str, Any]) -> bool:
+    """Whether a report was refused for its check."""
+    return not (body.get("check") or {"green": True}).get("green", True)
+
+
+def has_live_sessions(app: App, batch: Batch) -> bool:
+    """Whether a session of an agent that had a task of the batch has not ended yet, though it may have reported."""
+    live = {one.id for one in sessions.listing(app.database) if one.kind == sessions.AGENT}
+    if not live:
+        return False
+    keys = [task.key for task in tasks.of_batch(app.database, batch=batch.key)]
+    events = (event for key in keys for event in journal.of_task(app.database, key=key))
+    return any(event.kind == "task.claimed" and event.session in live for event in events)
+
+
+def costs(app: App, batch: Batch) -> tuple[Expense, ...]:
+    """What the sessions of a batch have used and cost, by agent, the killed ones too."""
+    return expenses.by_agent(app.database, batch=batch.key)
+
+
+# --- from its rows and its journal: when, from whom, at which cost, what was refused, and how fast it was ------------
 
 _MINUTE = 60.0
 _SHOWN = 20
 _EVENTS = 100_000
 _SHOWN_KINDS = frozenset(
-    {
-        "batch.opened",
-        "batch.verified",
-        "task.claimed",
-        "task.rejected",
-        "task.expired",
-        "task.taken_back",
-        "task.sent_back",
-        "race.won",
-        "conflict.seen",
-        "conflict.gone",
-        "doubt.seen",
-        "session.out_of_scope",
-        "task.finished",
-        "task.undone",
-        "task.landed",
-        "task.landed_again",
-        "task.blocked",
-        "task.retried",
-        "task.waived",
-        "gate.opened",
-        "gate.answered",
-        "gate.approved",
-        "gate.rejected",
-        "batch.joined",
-        "batch.reopened",
-        "batch.finished",
-        "batch.cancelled",
-    }
+    """batch.opened batch.verified task.claimed task.rejected task.expired task.taken_back task.sent_back race.won conflict.seen
+    conflict.gone doubt.seen session.out_of_scope task.finished task.undone task.landed task.landed_again task.blocked task.retried
+    task.waived gate.opened gate.answered gate.approved gate.rejected batch.joined batch.reopened batch.finished batch.cancelled""".split()
 )
 """Which lines of the journal a report has."""
 
@@ -139,7 +268,7 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
     busy = sum(part.minutes for part in parts)
     at_once = _at_once(parts)
     measured = next(
-        (one for one in metrics.listing(app.database, project=batch.project) if one.batch == batch.key), None
+        (one for one in batch_rows.list_measures(app.database, project=batch.project) if one.batch == batch.key), None
     )
     spans = [(one.began, one.began + one.seconds) for part in parts for one in part.sessions]
     wall = (max(end for _, end in spans) - min(began for began, _ in spans)) / _MINUTE if spans else 0.0
@@ -152,13 +281,13 @@ def write(app: App, found: BatchVerdict) -> BatchReport:
         joining=read_joining([*rows, joiner]),
         judged_by=whole_check.words(batch, joiner, events),
         races=tuple(one for task in rows if (one := _race(app, task)) is not None),
-        cost=verdict.costs(app, batch),
+        cost=costs(app, batch),
         speedup=measured.speedup if measured is not None and measured.speedup else busy / wall if wall else 0.0,
         estimated_speedup=batch.estimated_speedup,
-        bound=forecast.amdahl(serial, max(1, at_once)),
+        bound=coupling.amdahl(serial, max(1, at_once)),
         serial_share=measured.serial_share if measured is not None else None,
         at_once=at_once,
-        factor=metrics.calibration(app.database, project=batch.project).factor,
+        factor=batch_rows.calibration(app.database, project=batch.project).factor,
     )
 
 
@@ -180,7 +309,7 @@ def _part(app: App, task: Task, events: list[Event], checks: dict[str, Any]) -> 
         sessions=worked,
         estimated_minutes=task.estimate_minutes,
         minutes=sum(one.seconds for one in worked) / _MINUTE,
-        red=sum(not (body.get("check") or {"green": True}).get("green", True) for body in refused),
+        red=sum(_is_red(body) for body in refused),
         trespasses=tuple(dict.fromkeys(str(path) for path in paths)),
         check=task.check_command,
         before=str(checks.get(task.check_command, "")),
@@ -209,7 +338,7 @@ def _race(app: App, part: Task) -> RaceReport | None:
         }
         for one in racing
     )
-    words = verdict.race_words(part, len(racing)) or f"{len(racing)} run for it; not decided yet"
+    words = race_words(part, len(racing)) or f"{len(racing)} run for it; not decided yet"
     return RaceReport(part.id, winner, words, told)
 
 
@@ -272,7 +401,7 @@ def _line(event: Event) -> tuple[float, str, str, str]:
 def as_markdown(found: BatchReport, *, moment: Any) -> str:
     """The report for a request, a chat or a file; `moment` writes a time of day."""
     judged, batch = found.verdict, found.verdict.batch
-    landed = judged.of(verdict.LANDED)
+    landed = judged.of(LANDED)
     lines = [f"# Batch {batch.id}: {judged.word}", ""]
     if batch.rationale:
         lines += [batch.rationale, ""]
@@ -291,7 +420,12 @@ def as_markdown(found: BatchReport, *, moment: Any) -> str:
     lines += [_row(part, judged) for part in (*found.parts, found.fan_in)]
     lines += ["", found.judged_by]
     lines += _said(found)
-    lines += ["", "## Speed", "", _speed(found)]
+    thought = f" (estimated: {found.estimated_speedup:.1f})" if found.estimated_speedup else ""
+    lines += ["", "## Speed", ""]
+    lines.append(
+        f"{found.speedup:.1f} times as fast as one session after the other{thought}; Amdahl's law allows {found.bound:.1f} with"
+        f" {found.at_once} at once. An estimated minute takes {found.factor:.2f} here."
+    )
     if found.cost:
         lines += ["", "## Cost", "", *(f"- {one.agent}: {one.words}" for one in found.cost)]
     lines += ["", "## Timeline", ""]
@@ -349,20 +483,11 @@ def _entrant(one: dict[str, str]) -> str:
     return f"{one['id']}{who}: {one['state']}" + (f", {one['why']}" if one["why"] else "") + kept
 
 
-def _speed(found: BatchReport) -> str:
-    thought = f" (estimated: {found.estimated_speedup:.1f})" if found.estimated_speedup else ""
-    return (
-        f"{found.speedup:.1f} times as fast as one session after the other{thought}; Amdahl's law allows {found.bound:.1f} with"
-        f" {found.at_once} at once. An estimated minute takes {found.factor:.2f} here."
-    )
-
-
 def _minutes(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes >= 2 else f"{minutes * _MINUTE:.0f} s"  # noqa: PLR2004 - two minutes are easier read in seconds
 
 
-# How the parts were joined, by the evidence of whoever landed them: what met, what settled it, what to look at.
-
+# --- how the parts were joined, by the evidence of whoever landed them --------------------------------------------------
 
 BY_SESSION = "a fan-in session settled it"
 _RULE = "; a proposal that the check has passed"
@@ -448,13 +573,11 @@ def joining_lines(found: JoinReport) -> list[str]:
     lines: list[str] = []
     for number, (title, some) in enumerate(found.sections):
         if some:
-            lines += ["", f"## {title}", "", *(_joined_line(one) for one in some)]
+            lines += ["", f"## {title}", ""]
+        for one in some:
+            between = f" ({', '.join(one.between)})" if one.between else ""
+            lines.append(f"- {one.path}{between}: {one.how}")
         if number == 0 and found.decisions:
             lines += ["", "What the session that settled them decided:", ""]
             lines += [f"> {line}".rstrip() for line in found.decisions.splitlines()]
     return lines
-
-
-def _joined_line(one: JoinedFile) -> str:
-    between = f" ({', '.join(one.between)})" if one.between else ""
-    return f"- {one.path}{between}: {one.how}"

@@ -1,4 +1,7 @@
-"""`handoff do`: from a sentence to a checked commit."""
+"""A person's words for agents: `do`, from a sentence to a checked commit, and `session say`, to a session that runs.
+
+`session say` loads little: whoever speaks does not wait.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import texts
 from handoff.board.tasks import states, tasks
-from handoff.engine.work import do
+from handoff.engine.work import orders, saying
 from handoff.engine.work.tasks import create
-from handoff.surfaces.cli.command import Command, flag, option
+from handoff.surfaces.cli.command import Command, flag, option, project_option, read_source
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +46,7 @@ def _arguments(parser: Parser) -> None:
 
 
 def _do(ctx: Context, arguments: argparse.Namespace) -> int:
+
     brief = sys.stdin.read() if arguments.sentence == "-" and sys.stdin is not None else arguments.sentence
     request = create.Request(
         task="",
@@ -53,15 +57,15 @@ def _do(ctx: Context, arguments: argparse.Namespace) -> int:
         model=arguments.model,
         landing=tasks.AUTO if arguments.yes else tasks.REVIEW,
     )
-    task = do.add(ctx.app, request)
+    task = orders.add(ctx.app, request)
     checked = f"Check: {task.check_command}" if task.check_command else "No tests were found: nothing checks it."
     ctx.out.note(f"Task {task.label} for {task.agent}. {checked}")
 
     ask = partial(_asked, ctx)
     try:
-        done = do.until_decided(ctx.app, task, words=tuple(arguments.words), tell=ctx.out.note, ask=ask)
+        done = orders.until_decided(ctx.app, task, words=tuple(arguments.words), tell=ctx.out.note, ask=ask)
     except KeyboardInterrupt:  # at the question, or while its session was ending already
-        done = do.DoneSentence(tasks.get(ctx.app.database, key=task.key), interrupted=True)
+        done = orders.DoneSentence(tasks.get(ctx.app.database, key=task.key), interrupted=True)
     task = done.task
     ctx.out.data({"task": task.label, "project": task.project, "state": task.state, "reason": task.reason})
     program = ctx.settings.program
@@ -119,4 +123,30 @@ def _asked(ctx: Context, task: Task, found: TaskReview, gate: Gate) -> str:
     return said
 
 
-COMMANDS = {"do": Command(_arguments, _do, epilog=EXAMPLES)}
+SAY_EPILOG = (
+    "It reads your words after its next tool call, as yours and word for word; `session list` and `show TASK` say how far they got:"
+    " queued, delivered, seen."
+)
+
+
+def _say_arguments(parser: Parser) -> None:
+    parser.add_argument("session", metavar="SESSION", help="which session, or the task it works on")
+    parser.add_argument("text", metavar="TEXT", help="your words (- is standard input)")
+    flag(parser, "--now", "end its turn and start again with your words, without a lost attempt or lost work")
+    project_option(parser)
+
+
+def _say(ctx: Context, arguments: argparse.Namespace) -> int:
+    text = read_source("-") if arguments.text == "-" else arguments.text
+    meant = {"session": arguments.session, "text": text, "project": arguments.project}
+    if not arguments.now:
+        return ctx.out.done(saying.as_act(saying.keep(ctx.app, **meant)))
+    from handoff.engine.work import acts
+
+    return ctx.out.done(acts.say(ctx.app, **meant, now=True))
+
+
+COMMANDS = {
+    "do": Command(_arguments, _do, epilog=EXAMPLES),
+    "session say": Command(_say_arguments, _say, epilog=SAY_EPILOG),
+}

@@ -18,7 +18,7 @@ from handoff.engine.work import acts
 from handoff.engine.work.act import refuse_sessions
 from handoff.engine.work.tasks import requests
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option, read_source
-from handoff.surfaces.cli.commands.agents.terminal import PLACES, TERMINAL, TMUX, own_terminal
+from handoff.surfaces.cli.commands.agents.take import PLACES, TERMINAL, TMUX, own_terminal
 from handoff.surfaces.vocabulary import said_line
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _start(ctx: Context, arguments: Namespace) -> int:
 
 def _window(ctx: Context, request: StartRequest) -> int:
     """The same command in a window of its own: the session lives and dies with the window."""
-    from handoff.engine.session.agent_programs import client_of, own_words
+    from handoff.engine.session.agents import client_of, own_words
     from handoff.engine.work.tasks.open_tab import open_window
 
     client_of(ctx.app, agent=request.agent)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 
 from handoff.base.errors import UsageError, UserError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import LANDING, LANDINGS
 from handoff.engine.app.home import home_config
-from handoff.engine.setup import pieces, settings_files, setup
-from handoff.engine.setup.choices import KNOWN, SetupChoices, check_agents, hooks_of, look
+from handoff.engine.setup import ledger, settings_files, setup
 from handoff.engine.setup.settings_files import PROJECT, USER
+from handoff.engine.setup.setup import KNOWN, SetupChoices, check_agents, hooks_of, look
 from handoff.git.plumbing import find_top
-from handoff.surfaces.cli import completions
-from handoff.surfaces.cli.command import Command, flag, number_of, option
+from handoff.surfaces.cli.command import Command, flag, option
+from handoff.surfaces.cli.commands.tool.tool import SHELLS, completion_script
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from handoff.engine.setup.choices import SetupGround
     from handoff.engine.setup.ledger import FileEdit
-    from handoff.engine.setup.setup import SetupPlan
+    from handoff.engine.setup.setup import SetupGround, SetupPlan
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = """examples:
@@ -68,7 +68,7 @@ def _setup(ctx: Context, arguments: Namespace) -> int:
     asking = not (arguments.yes or arguments.dry_run or ctx.out.json_wanted) and ctx.out.can_ask
     _show_ground(ctx, here)
     choices = _choices(ctx, arguments, here, asking=asking)
-    script = completions.script(here.shell, ctx.settings.program) if here.shell in completions.SHELLS else ""
+    script = completion_script(here.shell, ctx.settings.program) if here.shell in SHELLS else ""
     plan = setup.plan(ctx.app, here, choices, script=script)
     if not plan.work:
         return _nothing(ctx, here, choices, plan)
@@ -314,7 +314,7 @@ def _instructions(ctx: Context, arguments: Namespace) -> int:
     top = find_top(ctx.settings.here)
     if top is None:
         raise UserError("This is not a git repository.", "Go to your project, or use: handoff -C DIR …")
-    edits = setup.change_alone(ctx.app, pieces.instruction_pieces(top), out=arguments.remove)
+    edits = setup.change_alone(ctx.app, ledger.instruction_pieces(top), out=arguments.remove)
     edits = [edit for edit in edits if edit.changes or edit.before is not None]
     ctx.out.data([{"path": os.path.relpath(edit.path, top), "what": _what(edit)} for edit in edits])
     for edit in edits:

@@ -13,11 +13,9 @@ from handoff.board.events import wording
 from handoff.engine.safety.snapshots import open_snapshot_store
 from handoff.engine.work import review
 from handoff.engine.work.act import Act
-from handoff.engine.work.acts.operations import operations
+from handoff.engine.work.acts.landing import operations
 from handoff.engine.work.overview import RUNNING
-from handoff.surfaces.cli.commands.board import keys
-from handoff.surfaces.cli.commands.board.state import LinePrompt, TextPage
-from handoff.surfaces.cli.commands.board.text import clean
+from handoff.surfaces.cli.commands.board.state import GATE, KEYS, LIST, LinePrompt, TextPage, clean, key_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -399,12 +397,12 @@ def _command(app: Surface, begun: str = "") -> None:
 
 def _keys(app: Surface) -> None:
     lines = [("", "")]
-    for title, where in (("In the list", keys.LIST), ("At a gate", keys.GATE)):
+    for title, where in (("In the list", LIST), ("At a gate", GATE)):
         lines.append((f" {title}", "strong"))
         lines += [
-            (f" {keys.shown(one.key, ascii_only=app.state.ascii_only):<6} {one.meaning}", "")
-            for one in keys.KEYS
-            if where in one.where and (where == keys.LIST or keys.LIST not in one.where)
+            (f" {key_name(one.key, ascii_only=app.state.ascii_only):<6} {one.meaning}", "")
+            for one in KEYS
+            if where in one.where and (where == LIST or LIST not in one.where)
         ]
         lines.append(("", ""))
     app.state.page = TextPage("keys", lines)

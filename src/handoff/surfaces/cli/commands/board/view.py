@@ -26,11 +26,11 @@ from handoff.base.errors import HandoffError
 from handoff.base.process import pass_through, run
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features.calling import call
-from handoff.engine.session.agent_programs import own_words
+from handoff.engine.session.agents import own_words
 from handoff.engine.work.overview import LANDED, NEEDS, NEXT, RUNNING, SECTIONS
 from handoff.surfaces.acting import ActResult, on_thread, perform_apart
-from handoff.surfaces.cli.commands.board import acts, keys
-from handoff.surfaces.cli.commands.board.text import clean, cut, pad, shorten
+from handoff.surfaces.cli.commands.board import acts
+from handoff.surfaces.cli.commands.board.state import ALSO_KEYS, KEYS, clean, cut, key_name, pad, shorten
 from handoff.surfaces.vocabulary import (
     BAR,
     BAR_STYLES,
@@ -151,11 +151,11 @@ class BoardApp(App[None]):
         Binding("ctrl+c,ctrl+q", "act('quit')", show=False, priority=True),
         *(
             Binding(key, f"act({words})", one.word, show=bool(one.word), key_display=one.key, priority=True)
-            for one in keys.KEYS
+            for one in KEYS
             for key, words in (
                 [(number, f"'{one.act}', '{number}'") for number in "123456789"]
                 if one.key == "1-9"
-                else [(",".join(filter(None, (one.key, keys.ALSO.get(one.key)))), f"'{one.act}'")]
+                else [(",".join(filter(None, (one.key, ALSO_KEYS.get(one.key)))), f"'{one.act}'")]
             )
         ),
     ]
@@ -240,11 +240,11 @@ class BoardApp(App[None]):
         act, state = str(parameters[0]), self.state
         if state.prompt is not None or (act == "back" and state.page is None):
             return act == "back" and bool(state.prompt or state.filter)
-        return any(one.act == act and state.where in one.where for one in keys.KEYS)
+        return any(one.act == act and state.where in one.where for one in KEYS)
 
     def get_key_display(self, binding: Binding) -> str:
         """A key as it is printed on a keyboard."""
-        return keys.shown(binding.key_display or binding.key, ascii_only=self.state.ascii_only)
+        return key_name(binding.key_display or binding.key, ascii_only=self.state.ascii_only)
 
     def action_act(self, act: str, *words: str) -> None:
         """What the table of keys says."""

@@ -41,7 +41,7 @@ def _kind(kind: str) -> Callable[[Context, Namespace], None]:
 
 
 def _tasks_arguments(parser: Parser) -> None:
-    from handoff.surfaces.cli.commands.tasks.queue import COMMANDS as QUEUE
+    from handoff.surfaces.cli.commands.tasks.board import COMMANDS as QUEUE
 
     _state_options(parser)
     flag(parser, "--list", "list the relay's tasks instead, as the queue command does")
@@ -51,7 +51,7 @@ def _tasks_arguments(parser: Parser) -> None:
 def _tasks(ctx: Context, arguments: Namespace) -> int | None:
     """The planning prompt, as users of the continuity tool know it; with a word about tasks, the relay's list."""
     if arguments.list or arguments.state or arguments.include_ended or arguments.project or arguments.all_projects:
-        from handoff.surfaces.cli.commands.tasks.queue import COMMANDS as QUEUE
+        from handoff.surfaces.cli.commands.tasks.board import COMMANDS as QUEUE
 
         return QUEUE["task list"].run(ctx, arguments)
     _build(ctx, arguments, "tasks")
@@ -105,9 +105,9 @@ def _show(ctx: Context, arguments: Namespace, prompt: Prompt) -> None:
     if not out.json_wanted:
         out.raw(prompt.text)
     if arguments.copy:
-        from handoff.engine.work.tasks import clipboard
+        from handoff.engine.work.tasks import open_tab
 
-        way = clipboard.copy(ctx.app, prompt.text)
+        way = open_tab.to_clipboard(ctx.app, prompt.text)
         if way:
             out.note(way, "good")
         else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from handoff.base.errors import UsageError
+from handoff.base.errors import HandoffError, UsageError
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.features import status, teammates
+from handoff.base.settings import terminal_width
+from handoff.engine.features import status
 from handoff.feature import folder
-from handoff.feature.plan import plan as plans
+from handoff.feature import plan as plans
 from handoff.surfaces.cli.command import Command, flag, no_arguments, option, optional_word
 
 if TYPE_CHECKING:
@@ -67,9 +69,7 @@ def _status_arguments(parser: Parser) -> None:
 
 def _status(ctx: Context, arguments: Namespace) -> int | None:
     if arguments.follow:
-        from handoff.surfaces.cli.commands.features import follow
-
-        return follow.follow(ctx, show)
+        return _follow(ctx)
     if status.is_without_feature(ctx.app):
         show_folder(ctx)
     else:
@@ -88,7 +88,7 @@ def show_folder(ctx: Context) -> None:
     out, program = ctx.out, ctx.settings.program
     facts = status.git_facts(ctx.app)
     features = [item.name for item in lifecycle.listing(ctx.app) if not item.archived]
-    found = teammates.under_way(ctx.app)
+    found = status.under_way(ctx.app)
     begin = f"{program} switch {features[0]}" if features else f"{program} init NAME"
     out.data(
         {"feature": None, "features": features, "git": _git_data(facts), "relay": found, "next": {"command": begin}}
@@ -130,8 +130,8 @@ def show(ctx: Context, view: View) -> None:
     out, plan = ctx.out, view.plan
     git_facts = status.begin_git_facts(ctx.app)
     advice = status.advise(view, ctx.settings.program)
-    found = teammates.under_way(ctx.app)
-    at_work = teammates.at_work(ctx.app) if "running" in found else []
+    found = status.under_way(ctx.app)
+    at_work = status.at_work(ctx.app) if "running" in found else []
     facts = git_facts()
     moved = status.drift(ctx.app, view, facts)
     readiness = view.readiness()
@@ -309,6 +309,58 @@ def _accept(ctx: Context, arguments: Namespace) -> None:
     entry = plan_steps.accept(ctx.app)
     ctx.out.data(entry)
     ctx.out.line(f"Reviewed at {entry['head'][:10]}. Changes are counted from here.")
+
+
+# --- status --follow: one live line, redrawn when it changes
+
+_BAR = 20
+_PAUSE = 0.5
+
+
+def _follow(ctx: Context) -> int:
+    """Stay until the plan is complete. A half-written file is shown as such and read again, never the end."""
+    view = status.look(ctx.app)  # what is wrong from the start is an error, as without --follow
+    name = view.feature.name
+    app = ctx.app.with_feature(name)  # another terminal may switch; this one stays with its feature
+    line = ""
+    while True:
+        with suppress(HandoffError):  # between two writes of an editor the file may be away or cut
+            view = status.look(app)
+        if view.plan.verdict == plans.COMPLETE:
+            if line and ctx.out.person and not ctx.out.json_wanted:
+                ctx.out.redraw("", over=True)
+            show(ctx._replace(app=app), view)
+            return 0
+        fresh = _line(view, terminal_width(ctx.settings))
+        if fresh != line:
+            _draw(ctx, line, fresh)
+            line = fresh
+        app.clock.sleep(_PAUSE)
+
+
+def _line(view: View, width: int) -> str:
+    from handoff.surfaces.cli.overview import fit
+
+    plan = view.plan
+    total = len(plan.marks)
+    filled = round(_BAR * plan.done / total) if total else 0
+    bar = "#" * filled + "." * (_BAR - filled)
+    if plan.verdict == plans.INVALID:
+        text = f"STATE.md line {plan.problems[0].line}: {plan.problems[0].fault}"
+    elif plan.current is not None:
+        text = plan.current.text
+    else:
+        text = plan.guard
+    return fit(f"[{bar}] {plan.done}/{total}  {text}", width - 1)
+
+
+def _draw(ctx: Context, before: str, line: str) -> None:
+    if ctx.out.json_wanted:
+        return
+    if ctx.out.person:
+        ctx.out.redraw(line, over=bool(before))
+    else:
+        ctx.out.raw(line + "\n")
 
 
 COMMANDS = {

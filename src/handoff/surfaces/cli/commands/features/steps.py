@@ -7,7 +7,7 @@ import os
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.features import plan_steps
 from handoff.engine.features.status import is_without_feature, look, refuse_invalid
-from handoff.feature.plan import plan as plans
+from handoff.feature import plan as plans
 from handoff.surfaces.cli.command import Command, flag, option
 
 if TYPE_CHECKING:

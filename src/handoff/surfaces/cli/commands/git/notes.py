@@ -1,24 +1,33 @@
-"""The record in git: record install|uninstall|sync|status|verify, and what `log --git` shows."""
+"""What was verified of an exact tree: `check`, the record in git (install|uninstall|sync|status|verify), and what `log --git` shows."""
 
 from __future__ import annotations
 
+import json
 import os
 
+from handoff import __version__
+from handoff.agents.sandbox.sandbox import NOTHING
 from handoff.base.clock import stamp
 from handoff.base.errors import UserError
+from handoff.base.files import write_atomic
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.checks.suite import plain_command
+from handoff.engine.place.proof import git_notes
 from handoff.git.plumbing import find_top
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from handoff.checks.results import Report
+    from handoff.checks.suite import Suite
+    from handoff.engine.app import App
+    from handoff.engine.outcome.reviews import DoubtfulTest
     from handoff.engine.place.proof.git_notes import Compared
-    from handoff.git.notes.record import Check, Note
-    from handoff.git.notes.store import Annotated
+    from handoff.git.notes import Annotated, Check, Note
     from handoff.surfaces.cli.command import Context, Parser
 
 _EPILOG = """\
@@ -54,8 +63,6 @@ def _arguments(parser: Parser) -> None:
 
 
 def _notes(ctx: Context, arguments: argparse.Namespace) -> None:
-    from handoff.engine.place.proof import git_notes
-
     app, out = ctx.app, ctx.out
     if arguments.verb == "install":
         changed = _at_a_persons_word(ctx, git_notes.follow)
@@ -91,8 +98,6 @@ def _at_a_persons_word(ctx: Context, change: Callable[..., bool]) -> bool:
 
 
 def _status(ctx: Context) -> None:
-    from handoff.engine.place.proof import git_notes
-
     found = git_notes.listing(ctx.app, limit=1000)
     recorded = sum(1 for one in found if one.noted.records)
     follows = git_notes.book(ctx.app).follows()
@@ -110,8 +115,6 @@ def _status(ctx: Context) -> None:
 
 def show_log(ctx: Context, revisions: str, *, limit: int) -> None:
     """Commits with what was verified for each, newest first."""
-    from handoff.engine.place.proof import git_notes
-
     found = git_notes.listing(ctx.app, revisions=revisions or "HEAD", limit=limit)
     ctx.out.data([commit_data(one) for one in found])
     for one in found:
@@ -199,15 +202,11 @@ def _verify_arguments(parser: Parser) -> None:
 
 
 def _verify(ctx: Context, arguments: argparse.Namespace) -> int:
-    from handoff.engine.place.proof import git_notes
-
     found = git_notes.verify(
         ctx.app, revisions=arguments.revisions, timeout=arguments.timeout, sandboxed=not arguments.no_sandbox
     )
     if arguments.sarif or arguments.summary:
-        from handoff.surfaces.cli.commands.git import verified
-
-        verified.write(ctx.app, found, sarif=arguments.sarif, summary=arguments.summary)
+        write_verified(ctx.app, found, sarif=arguments.sarif, summary=arguments.summary)
     ctx.out.data([_compared_data(one) for one in found])
     for one in found:
         why = f" ({one.why})" if one.why else ""
@@ -235,7 +234,154 @@ def _compared_data(one: Compared) -> dict[str, Any]:
     }
 
 
+_RULES = {
+    "record-differs": "A recorded check says something else when it is run again on the exact tree.",
+    "not-recorded": "Nobody has recorded a check of this commit.",
+    "weak-test": "A test was weakened, or asks nothing.",
+}
+_MARKS = {git_notes.SAME: "✅", git_notes.DIFFERS: "❌", git_notes.NOT_RECORDED: "⚠️", git_notes.NO_CHECK: "·"}
+
+
+def write_verified(app: App, found: list[Compared], *, sarif: str, summary: str) -> None:
+    """Write one of the files, or both."""
+    from handoff.engine.outcome import reviews
+
+    doubts = [doubt for one in found for doubt in reviews.doubts_of(app, commit=one.commit.commit)]
+    if sarif:
+        write_atomic(sarif, json.dumps(_sarif(found, doubts), indent=2) + "\n")
+    if summary:
+        with open(summary, "a", encoding="utf-8") as file:  # a job's summary may have words of others already
+            file.write(_summary(found, doubts))
+
+
+def _summary(found: list[Compared], doubts: list[DoubtfulTest]) -> str:
+    lines = ["## Records of handoff, verified again", "", "| | commit | record | why |", "|---|---|---|---|"]
+    for one in found:
+        said = [one.why] if one.why else []
+        said += [
+            f"`{plain_command(check.recorded.command)}`: {'; '.join(check.differences) or 'the same again'}"
+            for check in one.checks
+        ]
+        cells = (_MARKS[one.outcome], f"`{one.commit.commit[:10]}` {one.commit.subject}", one.outcome, "; ".join(said))
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    if doubts:
+        lines += ["", "Tests to look at:", ""]
+        lines += [_cell(f"- `{one.path}:{one.line}` {one.message}") for one in doubts]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Words of commits are text here, whatever they hold."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _sarif(found: list[Compared], doubts: list[DoubtfulTest]) -> dict[str, Any]:
+    results = [
+        _result(
+            "record-differs", "error", f"{one.commit.commit[:10]}: {plain_command(check.recorded.command)}: {words}"
+        )
+        for one in found
+        for check in one.checks
+        for words in check.differences
+    ]
+    results += [
+        _result("not-recorded", "warning", f"{one.commit.commit[:10]} {one.commit.subject}: {one.why}")
+        for one in found
+        if one.outcome == git_notes.NOT_RECORDED
+    ]
+    results += [_result("weak-test", "warning", one.message, path=one.path, line=one.line) for one in doubts]
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
+    driver = {"name": "handoff", "version": __version__, "rules": rules}
+    return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _result(rule: str, level: str, text: str, *, path: str = ".", line: int = 1) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": path, "uriBaseId": "%SRCROOT%"}, "region": {"startLine": line}}
+    return {"ruleId": rule, "level": level, "message": {"text": text}, "locations": [{"physicalLocation": place}]}
+
+
+_SHOWN = 50
+
+
+CHECK_EPILOG = """Suites are found by the files of your project, or named in .handoff/config.toml:
+
+  [checks.unit]
+  command = "pytest --junitxml={results}"
+  tests = ["tests/"]
+
+The tests run in a clean folder that holds exactly the tree, inside the sandbox; your checkout is not touched."""
+
+
+def _check_arguments(parser: Parser) -> None:
+    option(parser, "--suite NAME", "run this suite only (may be repeated)", [])
+    option(parser, "--tree COMMIT", "run on this commit or tree instead of the files as they are now")
+    flag(parser, "--list", "only show which suites there are and how they are run")
+    flag(parser, "--all", "show every test, not only those that are not green")
+    option(parser, "--timeout SECONDS", "how long a suite may take (default: check_timeout)", 0.0)
+    flag(parser, "--no-sandbox", "run them without the sandbox that keeps their code inside its folder")
+
+
+def _check(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.place.proof import test_runs
+    from handoff.engine.place.proof.sandboxes import present_layer
+
+    if arguments.list:
+        found = test_runs.chosen(test_runs.suites_here(ctx.app), arguments.suite)
+        ctx.out.data([suite.record() for suite in found])
+        _list(ctx, found)
+        return 0
+    tree, reports = test_runs.check(
+        ctx.app,
+        names=arguments.suite,
+        tree=arguments.tree,
+        timeout=arguments.timeout,
+        sandboxed=not arguments.no_sandbox,
+    )
+    if arguments.no_sandbox or present_layer(ctx.app) == NOTHING:
+        ctx.out.warning("the tests ran with all your rights: no sandbox kept them inside their folder.")
+    green = all(report.green for report in reports)
+    ctx.out.data({"green": green, "tree": tree, "suites": [report.record() for report in reports]})
+    for report in reports:
+        _show(ctx, report, everything=arguments.all)
+    total = sum(len(report.cases) for report in reports)
+    if green:
+        ctx.out.line(
+            f"Green: {number_of(total, 'test')}" + (f" in {len(reports)} suites." if len(reports) > 1 else "."), "good"
+        )
+    else:
+        bad = sum(case.bad for report in reports for case in report.cases)
+        ctx.out.line(f"Red: {bad} of {number_of(total, 'test')}." if bad else "Red.", "bad")
+    return 0 if green else 1
+
+
+def _list(ctx: Context, suites: Sequence[Suite]) -> None:
+    for suite in suites:
+        ctx.out.line(suite.name, "strong")
+        ctx.out.line(f"  in {suite.folder or '.'}: {plain_command(suite.command)}")
+        how = "its exit code alone" if suite.results == "exit" else f"the reader '{suite.results}'"
+        ctx.out.line(f"  judged by {how}; tests: {' '.join(suite.tests) or 'not known'}")
+
+
+def _show(ctx: Context, report: Report, *, everything: bool) -> None:
+    counts = ", ".join(f"{number} {status}" for status, number in report.counts().items() if number)
+    ctx.out.line(f"{report.suite}: {counts or 'no tests by name'} in {report.seconds:.1f} s", "strong")
+    styles = {"passed": "good", "failed": "bad", "error": "bad", "skipped": "dim"}
+    shown = [case for case in report.cases if everything or case.bad]
+    for case in shown[: None if everything else _SHOWN]:
+        why = f" ({case.reason})" if case.reason else ""
+        ctx.out.line(f"  {ctx.out.style(case.status, styles[case.status])}{why} {case.id.partition(':')[2]}")
+        for line in case.message.splitlines()[:3] if case.bad else ():
+            ctx.out.line(f"      {line}", "dim")
+    if len(shown) > _SHOWN and not everything:
+        ctx.out.line(f"  and {len(shown) - _SHOWN} more; --all shows them")
+    if report.trouble:
+        ctx.out.line(f"  {report.trouble}", "bad")
+        for line in report.tail.splitlines()[-15:]:
+            ctx.out.line(f"      {line}", "dim")
+
+
 COMMANDS = {
     "record": Command(_arguments, _notes, epilog=_EPILOG),
     "record verify": Command(_verify_arguments, _verify, epilog=_VERIFY_EPILOG),
+    "check": Command(_check_arguments, _check, epilog=CHECK_EPILOG),
 }

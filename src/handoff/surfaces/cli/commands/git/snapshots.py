@@ -6,16 +6,17 @@ import os
 
 from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.engine.safety import snapshots as engine
 from handoff.git.snapshots.take import SnapshotRequest
-from handoff.surfaces.cli.command import Command, flag, number_of, option, optional_word, pick, project_option
+from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     import argparse
 
     from handoff.engine.safety.snapshots import SnapshotStore
-    from handoff.engine.work.acts.operations import Operation
+    from handoff.engine.work.acts.landing import Operation
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -182,7 +183,7 @@ def _undo_arguments(parser: Parser) -> None:
 
 def _undo(ctx: Context, arguments: argparse.Namespace) -> int:
     from handoff.engine.work.acts import landing as acts
-    from handoff.engine.work.acts.operations import operations
+    from handoff.engine.work.acts.landing import operations
 
     if arguments.list:
         return _operations(ctx, operations(ctx.app, snapshot_store=engine.open_snapshot_store(ctx.app)))

@@ -10,7 +10,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board import schedules
 from handoff.engine.app.home import find_project, person
 from handoff.engine.supervisor import schedules as journey
-from handoff.engine.work.flows import orders
+from handoff.engine.work import orders
 from handoff.surfaces.cli.command import Command, landing_option, option, pick, project_option
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _order(ctx: Context, arguments: Namespace) -> orders.Order:
     if arguments.flow:
         return orders.Order(kind=orders.FLOW, words=arguments.request, workflow=arguments.flow, agent=arguments.agent)
     if arguments.do:
-        from handoff.engine.work.do import agent_for
+        from handoff.engine.work.orders import agent_for
 
         given["agent"] = agent_for(ctx.app, find_project(ctx.app).workspace, arguments.agent)
         return orders.Order(kind=orders.DO, words=arguments.do, **given)

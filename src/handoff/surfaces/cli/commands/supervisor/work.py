@@ -11,7 +11,7 @@ from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import LANDING
 from handoff.engine.app import App
 from handoff.engine.app.home import find_project, home_config, set_in_home
-from handoff.engine.supervisor import service, tabs
+from handoff.engine.supervisor import service, watchdog
 from handoff.engine.supervisor.news import calls
 from handoff.engine.work import workers
 from handoff.surfaces.cli.command import Command, flag, option, pick
@@ -151,7 +151,7 @@ def _warn_of_listeners(ctx: Context) -> None:
 
 
 def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSettings) -> NoReturn:
-    from handoff.engine.supervisor import process
+    from handoff.engine.supervisor.supervisor import leave_on_signals, leave_process, run_supervisor
     from handoff.engine.work import workers
     from handoff.surfaces.cli.commands.board.board import can_show
     from handoff.surfaces.mcp import http
@@ -160,16 +160,16 @@ def _run(ctx: Context, arguments: argparse.Namespace, worker_settings: WorkerSet
     def work(tell: Callable[[str], None], begin: Callable[[Any], None], app: App) -> str:
         http.start_beside(ctx.settings, tell=tell)
         serving.start_beside(ctx.settings, project=worker_settings.project, tell=tell)
-        return process.run(app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell, begin=begin)
+        return run_supervisor(app, worker_settings, limit=arguments.max, drain=arguments.drain, tell=tell, begin=begin)
 
     if can_show(ctx) and not arguments.plain:
         last = on_board(ctx, worker_settings.project, work)
     else:
-        last = work(teller(ctx), process.leave_on_signals, ctx.app)
+        last = work(teller(ctx), leave_on_signals, ctx.app)
     teller(ctx)(last)
     if arguments.until_done or arguments.until:
         ctx.out.ring(ctx.app, last)
-    process.end(int(arguments.until_done and workers.is_stuck(ctx.app, worker_settings.project)))
+    leave_process(int(arguments.until_done and workers.is_stuck(ctx.app, worker_settings.project)))
 
 
 def _stop(ctx: Context, *, drain: bool) -> int:
@@ -280,7 +280,7 @@ def _remove(ctx: Context, arguments: argparse.Namespace) -> list[ServiceStep]:
 
 def _choose_auto_open(ctx: Context, arguments: argparse.Namespace) -> bool:
     """Whether tabs open by themselves: as it is set, else as the person says; asked once."""
-    if tabs.is_wanted(ctx.app):
+    if watchdog.tabs_are_wanted(ctx.app):
         return True
     question = "Open a tab by itself when a task becomes ready (editor, tmux or terminal)?"
     if not (arguments.auto_open or ctx.out.ask(question)):

@@ -1,1 +1,1 @@
-"""Commands about the relay's tasks, batches and gates."""
+"""Commands about the relay's tasks, batches, flows and gates."""

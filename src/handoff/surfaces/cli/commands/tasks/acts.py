@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 
-from handoff.base.clock import age
+from handoff.base.clock import age, stamp
 from handoff.base.errors import UsageError, UserError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events.incidents import Incident
 from handoff.board.tasks.batches import Batch
@@ -27,10 +29,12 @@ from handoff.surfaces.cli.commands.tasks.board import chosen_project, event_data
 
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from handoff.board.addresses import Addressed
     from handoff.board.events.journal import Event
     from handoff.board.gates import Gate
+    from handoff.engine.work.tasks.search import Hit
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -317,17 +321,17 @@ def _show(ctx: Context, arguments: argparse.Namespace) -> None:
     if isinstance(found, Task):
         show_task(ctx, found)
     elif isinstance(found, Batch):
-        from handoff.surfaces.cli.commands.tasks import fan_in
+        from handoff.surfaces.cli.commands.tasks import relay
 
-        fan_in.show(ctx, found)
+        relay.show_batch(ctx, found)
     elif isinstance(found, Flow):
-        from handoff.surfaces.cli.commands.workflows import flows
+        from handoff.surfaces.cli.commands.tasks import flows
 
         flows.show(ctx, found)
     else:
-        from handoff.surfaces.cli.commands.git import incidents
+        from handoff.surfaces.cli.commands.git import guard
 
-        incidents.show(ctx, found)
+        guard.show(ctx, found)
 
 
 def _log_arguments(parser: Parser) -> None:
@@ -359,7 +363,7 @@ def _log(ctx: Context, arguments: argparse.Namespace) -> None:
     if isinstance(found, Incident):
         raise UserError("An incident has no log of its own.", f"See it: {ctx.settings.program} show {found.id}")
     if isinstance(found, Flow) and not arguments.follow:
-        from handoff.surfaces.cli.commands.workflows import flows
+        from handoff.surfaces.cli.commands.tasks import flows
 
         flows.log(ctx, found)
         return
@@ -401,6 +405,54 @@ def _tell(ctx: Context, event: Event, *, follow: bool) -> None:
         ctx.out.data(event_data(event))
 
 
+SEARCH_EXAMPLES = """examples:
+  handoff search login link             what has both words, the newest first
+  handoff search '"sign-in link"'       these words in a row
+  handoff search 'auth*' --kind report  a word that begins so, in reports alone
+"""
+
+
+def _search_arguments(parser: Parser) -> None:
+    from handoff.engine.work.tasks import search
+
+    parser.add_argument("words", nargs="*", metavar="WORD", help='words that must all be there; "in a row"; begin*')
+    option(parser, "--kind KIND", f"only this kind, may be repeated: {', '.join(search.KINDS)}", [])
+    option(parser, "--limit N", f"at most so many (default: {search.LIMIT})", search.LIMIT)
+    option(parser, "--before N", "what is older than this: the number a search ends with", 0)
+    project_option(parser, every=True)
+
+
+def _search(ctx: Context, arguments: argparse.Namespace) -> None:
+    from handoff.engine.work.tasks import search
+
+    project = chosen_project(ctx, arguments)
+    words = " ".join(arguments.words)
+    found = search.find(
+        ctx.app, words=words, project=project, kinds=arguments.kind, limit=arguments.limit, before=arguments.before
+    )
+    ctx.out.data({"hits": [hit_data(hit) for hit in found.hits], "next": found.next or None, "unread": found.unread})
+    for hit in found.hits:
+        where = f"{hit.project}: {hit.about}" if not project and hit.project else hit.about
+        ctx.out.line(f"{stamp(hit.at)}  {hit.kind:<10}  {where}  {hit.who}".rstrip(), "strong")
+        ctx.out.line(f"  {hit.text}")
+        ctx.out.line(f"  {hit.look}", "dim")
+    if not found.hits:
+        place = f"project {project}" if project else "any project"
+        ctx.out.line(f"Nothing in {place} has {words}.")
+    elif found.next:
+        ctx.out.note(f"Older ones: {ctx.settings.program} search {shlex.join(arguments.words)} --before {found.next}")
+    if found.unread:
+        ctx.out.warning(
+            f"{number_of(found.unread, 'line')} of the journal were not read yet. Every search reads on, and so does"
+            f" {ctx.settings.program} work"
+        )
+
+
+def hit_data(hit: Hit) -> dict[str, Any]:
+    """A hit for programs."""
+    return {**hit._asdict(), "at": stamp(hit.at)}
+
+
 COMMANDS = {
     "pause": Command(_pause_arguments, _pause),
     "resume": Command(_resume_arguments, _resume),
@@ -413,4 +465,5 @@ COMMANDS = {
     "answer": Command(_answer_arguments, _answer, epilog=EXAMPLES),
     "show": Command(address_arguments, _show),
     "log": Command(_log_arguments, _log),
+    "search": Command(_search_arguments, _search, epilog=SEARCH_EXAMPLES),
 }

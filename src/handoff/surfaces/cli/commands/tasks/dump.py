@@ -6,22 +6,14 @@ import argparse
 import sys
 
 from handoff.base.errors import UsageError, UserError
+from handoff.base.markdown import number_of
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.tasks.tasks import ISSUE
 from handoff.engine.app.home import home_config
-from handoff.engine.outcome.ended import CurrentClaim
-from handoff.engine.place.fanout.paths import document
+from handoff.engine.outcome.kinds import CurrentClaim
+from handoff.engine.place.fanout.files import document
 from handoff.engine.work.tasks import create
-from handoff.surfaces.cli.command import (
-    Command,
-    flag,
-    landing_option,
-    number_of,
-    option,
-    optional_word,
-    pick,
-    project_option,
-)
+from handoff.surfaces.cli.command import Command, flag, landing_option, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
     from handoff.board.tasks.tasks import Task
@@ -262,9 +254,9 @@ def tell_older(ctx: Context) -> None:
 def _tell_stops(ctx: Context, project: Project) -> None:
     if not create.may_be_stopped(ctx.app, project):
         return
-    from handoff.engine.place.fanout.stop_files import read_files
+    from handoff.engine.place.fanout.files import read_stop_files
 
-    for stop in read_files(ctx.app, project.name):
+    for stop in read_stop_files(ctx.app, project.name):
         ctx.out.note(
             f"It is kept, but {stop.words} is stopped ({stop.reason or 'no reason given'}): nothing is taken until `handoff resume`."
         )
@@ -273,7 +265,7 @@ def _tell_stops(ctx: Context, project: Project) -> None:
 def _report(ctx: Context, arguments: argparse.Namespace, project: Project) -> None:
     """--status done|blocked: the brief that was written stays; a task nobody wrote down before is recorded with it."""
     from handoff.engine.session import current, report
-    from handoff.surfaces.cli.commands.tasks.reports import show_finished
+    from handoff.surfaces.cli.commands.tasks.relay import show_finished
 
     try:
         current_claim = current.find(ctx.app, task=arguments.task, project=project.name)
@@ -379,7 +371,7 @@ def _report_part(ctx: Context, arguments: argparse.Namespace, project: Project) 
         f"Sub-task {outcome.task.label} is {outcome.task.state}{again}; {max(0, batch.remaining)} of {batch.total} left."
     )
     if outcome.fan_in is not None:
-        from handoff.surfaces.cli.commands.tasks.reports import show_fan_in
+        from handoff.surfaces.cli.commands.tasks.relay import show_fan_in
 
         show_fan_in(ctx, fan_in)
 

@@ -1,18 +1,29 @@
-"""The commands of a session that is not our child: task claim, done, block, release, and heartbeat."""
+"""The commands of a session that is not our child: task claim, done, block, release, and heartbeat, also around a batch."""
 
 from __future__ import annotations
 
 import argparse
+import os
 
 from handoff.base.clock import age
-from handoff.base.errors import UsageError
+from handoff.base.errors import Conflict, UsageError, UserError
+from handoff.base.ids import check_id
 from handoff.base.record import TYPE_CHECKING
-from handoff.engine.place.fanout.paths import document
+from handoff.board.events import texts
+from handoff.board.tasks.states import GATED
+from handoff.engine.app.home import files_folder, find_project
+from handoff.engine.outcome.kinds import CurrentClaim
+from handoff.engine.place.fanout.files import document
 from handoff.engine.session import current
 from handoff.surfaces.cli.command import Command, flag, option, optional_word, pick, project_option
 
 if TYPE_CHECKING:
-    from handoff.engine.outcome.ended import CurrentClaim
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from handoff.board.tasks.batches import Batch
+    from handoff.board.tasks.tasks import Task
+    from handoff.engine.outcome.kinds import Finished
     from handoff.surfaces.cli.command import Context, Parser
 
 
@@ -89,8 +100,6 @@ def _claim(ctx: Context, arguments: argparse.Namespace) -> None:
 
 # --- heartbeat -------------------------------------------------------------------------------------------------
 
-_SUB_VERBS = ("complete", "calibration", "status")
-
 
 def _heartbeat_arguments(parser: Parser) -> None:
     # Batches of handoff-fanout are kept alive, completed and measured by this word too: complete, status, calibration.
@@ -107,18 +116,16 @@ def _heartbeat(ctx: Context, arguments: argparse.Namespace) -> int | None:
     if words[:1] == ["heartbeat"]:  # so scripts of handoff-fanout call it
         words = words[1:]
     if words:
-        from handoff.surfaces.cli.commands.tasks import fan_in
-
-        if words[0] in _SUB_VERBS:
+        if words[0] in _OF_BATCH:
             if len(words) > 2 or (len(words) == 1 and words[0] != "calibration"):  # noqa: PLR2004 - verb and name
                 raise UsageError(
                     f"{words[0]} wants one batch.",
                     f"For example: {ctx.settings.program} heartbeat {words[0]} login-split",
                 )
-            return fan_in.RUN[words[0]](ctx, arguments, words[1] if len(words) > 1 else "")
+            return _OF_BATCH[words[0]](ctx, arguments, words[1] if len(words) > 1 else "")
         if len(words) > 1:
-            raise UsageError(f"There is no heartbeat {words[0]}.", f"There are: {', '.join(_SUB_VERBS)}")
-        return fan_in.keep_alive(ctx, arguments, words[0])
+            raise UsageError(f"There is no heartbeat {words[0]}.", f"There are: {', '.join(_OF_BATCH)}")
+        return _keep_alive(ctx, arguments, words[0])
     task = current.beat(ctx.app, _hold(ctx, arguments), lease=arguments.lease)
     ctx.out.data({"task": task.label, **pick(task, "fence lease_seconds")})
     ctx.out.line(f"{task.label} is yours for another {age(task.lease_seconds)}.")
@@ -138,7 +145,6 @@ def _done_arguments(parser: Parser) -> None:
 
 def _done(ctx: Context, arguments: argparse.Namespace) -> None:
     from handoff.engine.session import report
-    from handoff.surfaces.cli.commands.tasks.reports import show_finished
 
     current_claim = _hold(ctx, arguments, arguments.name)
     if current_claim.task.check_command and not current_claim.task.ended:
@@ -193,6 +199,199 @@ def _release(ctx: Context, arguments: argparse.Namespace) -> int:
 
     asked = pick(arguments, "project session fence reason")
     return ctx.out.done(acts.release(ctx.app, arguments.task or arguments.name, **asked))
+
+
+def show_finished(ctx: Context, finished: Finished) -> None:
+    """Tell what a believed report changed."""
+    outcome, evidence = finished.outcome, finished.evidence
+    task = outcome.task
+    ctx.out.data(
+        {
+            "task": task.label,
+            "project": task.project,
+            "state": task.state,
+            "repeated": outcome.repeated,
+            "evidence": evidence.record(),
+            "ready_now": [other.label for other in outcome.woken],
+            "fan_in": outcome.fan_in.label if outcome.fan_in else None,
+            "ticked": finished.ticked,
+        }
+    )
+    if outcome.repeated:
+        ctx.out.line(f"{task.label} was done already.")
+        return
+    if finished.waits:
+        ctx.out.line(
+            f"{task.label} is judged and kept. It waits for a person before it lands: {finished.waits}", "warn"
+        )
+        ctx.out.line("You may stop; nothing more is to be done.")
+        return
+    if not task.ended:
+        ctx.out.line(f"Noted. {task.label} is judged when this session ends.")
+        return
+    proof = ""
+    landed = str(texts.read(task.evidence, {}).get("landed") or "")
+    if evidence.verdict is not None:
+        where = "" if landed else f" at {evidence.head[:10] or 'no commit'}"
+        proof = f": {evidence.verdict.command} is {evidence.verdict.word}{where}"
+    ctx.out.line(f"{task.label} is done{f' and landed as {landed[:10]}' if landed else ''}{proof}.", "good")
+    if finished.ticked:
+        ctx.out.line(finished.ticked, "good")
+    if finished.trouble:
+        ctx.out.warning(finished.trouble)
+    for other in outcome.woken:
+        ctx.out.line(f"Now ready: {other.label}. Open it with: {ctx.settings.program} task open {other.label}")
+    if outcome.fan_in is not None:
+        show_fan_in(ctx, outcome.fan_in)
+
+
+def show_fan_in(ctx: Context, fan_in: Task) -> None:
+    """The last part has ended: the fan-in is ready, or a person is asked whether it may begin without some."""
+    program = ctx.settings.program
+    if fan_in.state == GATED:
+        ctx.out.line(
+            f"Parts of the batch are missing, so {fan_in.label} waits for your word: {program} gate list", "warn"
+        )
+        ctx.out.line(
+            f"Go on without them: {program} answer {fan_in.label} yes. Or let them try again: {program} retry PART"
+        )
+        return
+    ctx.out.line(f"The batch is whole: {fan_in.label} is ready.", "good")
+    ctx.out.line(f"Open it with: {program} task open {fan_in.label}")
+
+
+_EVERY_SECONDS = 60.0
+_LONGEST_SECONDS = 3 * 3600.0
+_GONE = 2  # the older tool's exit code for a batch that is not there
+
+
+def _of_batch(
+    act: Callable[[Context, argparse.Namespace, Batch], int],
+) -> Callable[[Context, argparse.Namespace, str], int]:
+    """A verb about the batch of that name."""
+
+    def run(ctx: Context, arguments: argparse.Namespace, name: str) -> int:
+        from handoff.engine.work.tasks import batches
+
+        try:
+            batch = batches.find_batch(ctx.app, find_project(ctx.app, name=arguments.project), name)
+        except UserError as error:
+            ctx.out.error(error.message, error.hint)
+            return _GONE
+        return act(ctx, arguments, batch)
+
+    return run
+
+
+@_of_batch
+def _keep_alive(ctx: Context, arguments: argparse.Namespace, batch: Batch) -> int:
+    """Claim the fan-in if it is free and show signs of life until the batch is over; ends by itself after three hours."""
+    import signal
+
+    from handoff.engine.session import report
+    from handoff.engine.work.tasks import batches
+
+    fan_in = batches.fan_in_of(ctx.app, batch)
+    if fan_in.state == "ready":
+        claim = report.take(ctx.app, task=fan_in.label, project=batch.project, session=arguments.session)
+        current_claim = CurrentClaim(claim.task, claim.fence, claim.session.id)
+        ctx.out.line(f"You hold {fan_in.label} (session {current_claim.session}, fence {current_claim.fence}).")
+    else:
+        current_claim = current.find(
+            ctx.app, task=fan_in.label, project=batch.project, session=arguments.session, fence=arguments.fence
+        )
+    signal.signal(signal.SIGTERM, _end_well)
+    started = ctx.app.clock.monotonic()
+    while ctx.app.clock.monotonic() - started < _LONGEST_SECONDS:
+        if batches.fan_in_of(ctx.app, batch).ended:
+            return 0
+        try:
+            current.beat(ctx.app, current_claim)
+            folder = files_folder(ctx.settings.home, batch.project)
+            current.touch(os.path.join(folder, "batches", batch.id, "_fan_in_heartbeat"))
+        except Conflict:
+            if batches.fan_in_of(ctx.app, batch).ended:
+                return 0
+            raise
+        ctx.app.clock.sleep(_EVERY_SECONDS)
+    return 0
+
+
+def _end_well(*_: object) -> NoReturn:
+    """Being told to end is how this command ends; the lease runs out by itself."""
+    raise SystemExit(0)
+
+
+@_of_batch
+def _complete(ctx: Context, arguments: argparse.Namespace, batch: Batch) -> int:
+    """The fan-in is done: close the batch and write its figures, once."""
+    from handoff.engine.work.tasks import batches
+
+    show_finished(ctx, batches.complete(ctx.app, batch, minutes=arguments.actual_minutes, summary=arguments.summary))
+    return 0
+
+
+def _calibration(ctx: Context, arguments: argparse.Namespace, name: str) -> int:
+    """The factor for the next estimate: the number alone on standard output, its spread beside it."""
+    from handoff.engine.work.tasks import batches
+
+    project = check_id(name, "project") if name else find_project(ctx.app, name=arguments.project).name
+    found = batches.calibration(ctx.app, project)
+    ctx.out.data({"project": project, **found._asdict()})
+    ctx.out.line(f"{found.factor:.3f}")
+    ctx.out.note(
+        f"The median of {found.samples} batches; the middle half lies between {found.low:.3f} and {found.high:.3f}."
+        if found.samples
+        else f"Project {project} has no finished batch with an estimate yet."
+    )
+    return 0
+
+
+@_of_batch
+def _status(ctx: Context, arguments: argparse.Namespace, batch: Batch) -> int:
+    """How far a batch is."""
+    del arguments
+    show_batch(ctx, batch)
+    return 0
+
+
+def show_batch(ctx: Context, batch: Batch) -> None:
+    """A batch with its parts and its fan-in."""
+    from handoff.engine.work.tasks import batches
+
+    found = batches.status(ctx.app, batch)
+    done, blocked = found.in_state("done"), found.in_state("blocked", "cancelled")
+    missing = [part.id for part in found.parts if part.id not in done and part.id not in blocked]
+    ctx.out.data(
+        {
+            "batch": batch.id,
+            "project": batch.project,
+            "state": batch.state,
+            "expected": len(found.parts),
+            "done": done,
+            "blocked": blocked,
+            "missing": missing,
+            "fan_in": found.fan_in.id,
+            "fan_in_state": found.fan_in.state,
+            "parts": {part.id: part.state for part in found.parts},
+        }
+    )
+    ctx.out.line(f"Batch {batch.id} of project {batch.project}: {batch.state}, opened {found.age} ago")
+    now = ctx.app.clock.now()
+    for part in (*found.parts, found.fan_in):
+        ctx.out.line(
+            f"  {part.id:<24} {part.state:<10} {age(now - part.changed_at)} ago  {part.result or part.reason}".rstrip()
+        )
+    ctx.out.line(
+        f"done={len(done)} blocked={len(blocked)} expected={len(found.parts)} missing={', '.join(missing) or 'none'}"
+    )
+
+
+_OF_BATCH: dict[str, Callable[[Context, argparse.Namespace, str], int]] = {
+    "complete": _complete,
+    "calibration": _calibration,
+    "status": _status,
+}
 
 
 COMMANDS = {

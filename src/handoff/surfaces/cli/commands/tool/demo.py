@@ -14,10 +14,10 @@ from handoff.agents.adapters.scripted import SCRIPTS
 from handoff.base import files
 from handoff.base.errors import UserError
 from handoff.base.light_json import loads
-from handoff.base.markdown import quoted, shell_line
+from handoff.base.markdown import number_of, quoted, shell_line
 from handoff.base.process import Completed, own_argv, pass_through, run
 from handoff.base.record import TYPE_CHECKING, Record
-from handoff.surfaces.cli.command import Command, flag, number_of, option
+from handoff.surfaces.cli.command import Command, flag, option
 from handoff.surfaces.cli.commands.board.board import can_show
 from handoff.surfaces.vocabulary import wants_ascii
 

@@ -1,20 +1,24 @@
-"""`completion`, `upgrade`, `version`."""
+"""What handoff is on this machine: `completion` with its scripts for five shells, `upgrade`, `version`, `doctor`."""
 
 from __future__ import annotations
 
+import argparse
+
 from handoff import __version__
 from handoff.base.errors import UsageError
-from handoff.base.record import TYPE_CHECKING
-from handoff.surfaces.cli.command import Command, flag, no_arguments, number_of, option
+from handoff.base.markdown import number_of
+from handoff.base.record import TYPE_CHECKING, Record
+from handoff.surfaces.cli.catalog import CATALOG, NOUNS, SHOWN
+from handoff.surfaces.cli.command import Command, flag, no_arguments, option
+from handoff.surfaces.cli.dispatch import load
 from handoff.surfaces.vocabulary import LOOKS, wants_ascii
 
 if TYPE_CHECKING:
-    import argparse
     from argparse import Namespace
+    from collections.abc import Callable, Iterable
 
     from handoff.surfaces.cli.command import Context, Parser
 
-_SHELLS = ("bash", "zsh", "fish", "powershell", "power-shell", "elvish")
 _COMPLETION_EPILOG = """For example:
   bash        source <(handoff completion bash)
   zsh         source <(handoff completion zsh)
@@ -24,7 +28,7 @@ _COMPLETION_EPILOG = """For example:
 
 
 def _completion_arguments(parser: Parser) -> None:
-    parser.add_argument("shell", nargs="?", choices=_SHELLS, help="your shell")
+    parser.add_argument("shell", nargs="?", choices=SHELLS, help="your shell")
     option(
         parser,
         "--values",
@@ -55,10 +59,8 @@ def _completion(ctx: Context, arguments: Namespace) -> None:
         ctx.out.raw("".join(f"{item.name}\n" for item in lifecycle.listing(ctx.app)))
         return
     if not arguments.shell:
-        raise UsageError("Say which shell.", f"One of: {', '.join(_SHELLS)}")
-    from handoff.surfaces.cli import completions
-
-    ctx.out.raw(completions.script(arguments.shell, ctx.settings.program))
+        raise UsageError("Say which shell.", f"One of: {', '.join(SHELLS)}")
+    ctx.out.raw(completion_script(arguments.shell, ctx.settings.program))
 
 
 def _upgrade_arguments(parser: Parser) -> None:
@@ -66,9 +68,9 @@ def _upgrade_arguments(parser: Parser) -> None:
 
 
 def _upgrade(ctx: Context, arguments: Namespace) -> int:
-    from handoff.engine.setup import upgrade
+    from handoff.engine.setup import doctor
 
-    found = upgrade.installation(ctx.app)
+    found = doctor.installation(ctx.app)
     ctx.out.data({"installed_by": found.by, "command": list(found.command), "note": found.why, "version": __version__})
     if not found.command:
         ctx.out.line(f"Installed by: {found.by}. {found.why}")
@@ -76,7 +78,7 @@ def _upgrade(ctx: Context, arguments: Namespace) -> int:
     ctx.out.line(f"Installed by: {found.by}. The command: {' '.join(found.command)}")
     if arguments.dry_run or ctx.out.json_wanted:
         return 0
-    return upgrade.upgrade(ctx.app, found)
+    return doctor.upgrade(ctx.app, found)
 
 
 def _version(ctx: Context, arguments: Namespace) -> None:
@@ -90,7 +92,7 @@ def _version(ctx: Context, arguments: Namespace) -> None:
 _SHOWN = {"ok": "green", "warning": "held", "fault": "blocked"}
 
 
-def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
+def _doctor(ctx: Context, arguments: Namespace) -> int:
     del arguments
     from handoff.engine.setup import doctor
     from handoff.engine.setup.doctor import FAULT, WARNING
@@ -110,6 +112,203 @@ def _doctor(ctx: Context, arguments: argparse.Namespace) -> int:
     said = f"{number_of(faults, 'fault')}, {number_of(warnings, 'warning')}." if faults or warnings else "All is well."
     ctx.out.line(said, "bad" if faults else "warn" if warnings else "good")
     return 1 if faults else 0
+
+
+VALUES = {"answer": "answers", "session": "sessions", **dict.fromkeys(("switch", "archive", "unarchive"), "features")}
+"""Commands after which names fit that only the project knows, and what they are."""
+
+
+class _CompletedWords(Record):
+    """What may follow one command: its options, fixed words, and what else is asked for when it is needed."""
+
+    name: str
+    help: str
+    options: tuple[str, ...]
+    choices: tuple[str, ...]
+    values: str
+
+
+def _completed(program: str) -> list[_CompletedWords]:
+    """Every command with what may follow it."""
+    found: dict[str, _CompletedWords] = {}
+    for name, entry in CATALOG.items():
+        if name not in SHOWN and not (" " in name and name.partition(" ")[0] in NOUNS):
+            continue
+        _, parser = load(name, program)
+        options: list[str] = []
+        choices: list[str] = []
+        for action in parser._actions:  # noqa: SLF001 - argparse offers no other way to list them
+            options += action.option_strings
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse shows its parsers no other way
+                choices += list(action.choices)
+                for verb in action.choices.values():
+                    options += [word for sub in verb._actions for word in sub.option_strings]  # noqa: SLF001 - argparse shows its parsers no other way
+            elif action.choices and not action.option_strings:
+                choices += [str(choice) for choice in action.choices]
+        noun, _, verb_word = name.partition(" ")
+        known = found.get(
+            noun, _CompletedWords(noun, entry.help if not verb_word else "", (), (), VALUES.get(noun, ""))
+        )
+        found[noun] = known._replace(
+            options=tuple(sorted({*known.options, *options})),
+            choices=(*known.choices, *([verb_word] if verb_word else choices)),
+        )
+    verbs = {row.name: ", ".join(row.choices) for row in found.values()}
+    return [row if row.help else row._replace(help=verbs[row.name]) for row in found.values()]
+
+
+def completion_script(shell: str, program: str) -> str:
+    """The completion script of one shell."""
+    rows = _completed(program)
+    names = " ".join(row.name for row in rows)
+    return _WRITERS[shell](program, rows, names)
+
+
+def _identifier(program: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in program)
+
+
+def _cases(rows: Iterable[_CompletedWords], ask: Callable[[str], str]) -> list[tuple[str, str]]:
+    """(command, words that may follow), what only the project knows asked for when it is needed."""
+    return [
+        (row.name, " ".join([*row.choices, *row.options, *([ask(row.values)] if row.values else [])])) for row in rows
+    ]
+
+
+def _bash(program: str, rows: list[_CompletedWords], names: str) -> str:
+    def ask(values: str) -> str:
+        return f"$({program} completion --values {values} 2>/dev/null)"
+
+    cases = "\n".join(f'    {name}) words="{words}" ;;' for name, words in _cases(rows, ask))
+    me = _identifier(program)
+    return f"""# bash completion for {program}
+_{me}() {{
+  local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} words="" cmd="" i
+  if [[ $prev == --feature ]]; then
+    COMPREPLY=($(compgen -W "{ask("features")}" -- "$cur")); return
+  fi
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${{COMP_WORDS[i]}} in
+      -C|--feature) ((i++)) ;;
+      -*) ;;
+      *) cmd=${{COMP_WORDS[i]}}; break ;;
+    esac
+  done
+  case $cmd in
+    "") words="{names} -C --feature --version --help" ;;
+{cases}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}}
+complete -o default -F _{me} {program}
+"""
+
+
+def _zsh(program: str, rows: list[_CompletedWords], names: str) -> str:
+    del names
+    me = _identifier(program)
+    listed = "\n".join(f"    '{row.name}:{_quoted(row.help)}'" for row in rows)
+    cases = "\n".join(
+        f"      {row.name}) compadd -- {' '.join([*row.choices, *row.options])}"
+        + (f' ${{(f)"$({program} completion --values {row.values} 2>/dev/null)"}}' if row.values else "")
+        + " ;;"
+        for row in rows
+    )
+    return f"""#compdef {program}
+_{me}() {{
+  local -a commands
+  commands=(
+{listed}
+  )
+  if [[ ${{words[CURRENT-1]}} == --feature ]]; then
+    compadd -- ${{(f)"$({program} completion --values features 2>/dev/null)"}}
+  elif (( CURRENT == 2 )); then
+    _describe 'command' commands
+  else
+    case ${{words[2]}} in
+{cases}
+      *) _files ;;
+    esac
+  fi
+}}
+if [[ $funcstack[1] == _{me} ]]; then _{me} "$@"; else compdef _{me} {program}; fi
+"""
+
+
+def _fish(program: str, rows: list[_CompletedWords], names: str) -> str:
+    lines = [f"# fish completion for {program}", f"complete -c {program} -f"]
+    lines.append(f"complete -c {program} -l feature -x -a '({program} completion --values features 2>/dev/null)'")
+    for row in rows:
+        lines.append(
+            f"complete -c {program} -n 'not __fish_seen_subcommand_from {names}' -a {row.name} -d '{_quoted(row.help)}'"
+        )
+        seen = f"complete -c {program} -n '__fish_seen_subcommand_from {row.name}'"
+        if row.choices:
+            lines.append(f"{seen} -a '{' '.join(row.choices)}'")
+        if row.values:
+            lines.append(f"{seen} -a '({program} completion --values {row.values} 2>/dev/null)'")
+        lines += [f"{seen} -l {word[2:]}" for word in row.options if word.startswith("--")]
+    return "\n".join(lines) + "\n"
+
+
+def _powershell(program: str, rows: list[_CompletedWords], names: str) -> str:
+    cases = "\n".join(
+        f"    '{row.name}' {{ @({', '.join(repr(word) for word in (*row.choices, *row.options))})"
+        + (f" + @({program} completion --values {row.values} 2>$null)" if row.values else "")
+        + " }"
+        for row in rows
+    )
+    listed = ", ".join(f"'{name}'" for name in names.split())
+    return f"""# PowerShell completion for {program}
+Register-ArgumentCompleter -Native -CommandName '{program}' -ScriptBlock {{
+  param($wordToComplete, $commandAst, $cursorPosition)
+  $said = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})
+  $command = $said | Select-Object -Skip 1 | Where-Object {{ $_ -notlike '-*' }} | Select-Object -First 1
+  if ($command -eq $wordToComplete) {{ $command = $null }}
+  $words = switch ($command) {{
+{cases}
+    default {{ @({listed}) }}
+  }}
+  $words | Where-Object {{ $_ -like "$wordToComplete*" }} |
+    ForEach-Object {{ [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_) }}
+}}
+"""
+
+
+def _elvish(program: str, rows: list[_CompletedWords], names: str) -> str:
+    cases = "\n".join(
+        f"    &{row.name}={{ put {' '.join([*row.choices, *row.options])}"
+        + (f"; e:{program} completion --values {row.values} | from-lines" if row.values else "")
+        + " }"
+        for row in rows
+    )
+    return f"""# elvish completion for {program}
+set edit:completion:arg-completer[{program}] = {{|@words|
+  var after = [
+{cases}
+  ]
+  if (== (count $words) 2) {{
+    put {names}
+  }} elif (has-key $after $words[1]) {{
+    $after[$words[1]]
+  }}
+}}
+"""
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "").replace(":", " -")
+
+
+_WRITERS = {
+    "bash": _bash,
+    "zsh": _zsh,
+    "fish": _fish,
+    "powershell": _powershell,
+    "power-shell": _powershell,
+    "elvish": _elvish,
+}
+SHELLS = tuple(_WRITERS)
 
 
 COMMANDS = {

@@ -1,1 +1,0 @@
-"""Commands around a batch: an example, the whole run, staying with one."""

@@ -1,1 +1,0 @@
-"""What each page shows, read from the rows; how it looks is in the templates."""
