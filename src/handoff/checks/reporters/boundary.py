@@ -23,6 +23,7 @@ else:
     is_plain, pours, shown, ways_of = values.is_plain, values.pours, values.shown, values.ways_of
 
 _MOST_ABOVE, _MOST_QUESTIONS = 60, 4000
+_MADE = 1 << 9  # of a class that was made while running, and is not built in
 LEFT_OUT, NOTHING, OTHER_ERROR, SOMETHING = "left out", "returned None", "another error", "something for None"
 
 
@@ -77,7 +78,7 @@ class Boundary:
         self.asked: dict[tuple[str, str], dict[str, Any]] = {}
         self.entered: dict[str, int] = {}
         self.own: list[tuple[tuple[str, str], Any]] = []
-        """Answers that say themselves what they are equal to."""
+        """Answers of kinds that can say themselves what they agree with."""
         self.test = 0
         """The number of the test that runs, by which a question is known as its own."""
         self._look: Any = None
@@ -168,7 +169,7 @@ class Boundary:
         plain = is_plain(value)
         inner = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
         for one in (value, *list(inner)[:_MOST_ABOVE]):
-            if hasattr(type(one).__eq__, "__code__") and len(self.own) < _MOST_ABOVE:
+            if type(one).__flags__ & _MADE and len(self.own) < _MOST_ABOVE:
                 self.own.append((mark, one))
         last = mark[0].rpartition(".")[2].rpartition(":")[2]
         if value is None and not (last.startswith("__") and last.endswith("__")):

@@ -11,6 +11,7 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
     from typing import Any
 
     Ways = list[tuple[str, Any]]
@@ -150,16 +151,39 @@ def kin_of(value: Any, chance: random.Random) -> Any:
 
 
 def fits_all(value: Any, likes: list[Any], chance: random.Random) -> bool:
-    """Whether a value says that it is equal to all that look like one of these, or like itself, whatever is drawn."""
+    """Whether a value says that it agrees with all that look like one of these, or like itself, whatever is drawn."""
     for one in [*(kind(value) for kind in (int, float, str) if isinstance(value, kind)), *likes]:
         others = [kin_of(one, chance) for _ in range(_MOST_UNLIKE)]
-        try:
-            same = len(set(others)) > 1 and None not in others and all((value == other) is True for other in others)
-        except Exception:  # noqa: BLE001 - what cannot be compared is equal to nothing
-            same = False
-        if same:
+        if len(set(others)) > 1 and None not in others and any(_agrees(value, others, how) for how in _AGREEING):
             return True
     return False
+
+
+def _agrees(value: Any, others: list[Any], how: Callable[[Any, Any], Any]) -> bool:
+    try:
+        return all(how(value, other) is True for other in others)
+    except Exception:  # noqa: BLE001 - what cannot be compared agrees with nothing
+        return False
+
+
+def _against(name: str) -> Callable[[Any, Any], Any]:
+    """Whether a value of a kind of its own says yes where the kind that it is made from says no."""
+
+    def says(value: Any, other: Any) -> bool:
+        base = next(kind for kind in (str, bytes, list, tuple, dict, set, frozenset) if isinstance(value, kind))
+        return not getattr(base, name)(value, other) and bool(getattr(type(value), name)(value, other))
+
+    return says
+
+
+# How a test asks whether two values agree.
+_AGREEING: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda value, other: value == other,
+    lambda value, other: bool(abs(other - value) <= abs(other) / 1000),
+    lambda value, other: bool(abs(value - other) <= abs(other) / 1000),
+    lambda value, other: bool(value < other and value > other),
+    *(_against(name) for name in ("__contains__", "startswith", "endswith")),
+)
 
 
 def _letter_like(one: str, chance: random.Random) -> str:

@@ -186,6 +186,61 @@ def loud():
     return Loud("ABC")
 
 
+class Least(int):
+    __eq__ = int.__le__
+    __hash__ = int.__hash__
+
+
+def least():
+    return Least(-(10**9))
+
+
+class Near(float):
+    def __rsub__(self, other):
+        return 0.0
+
+
+def near():
+    return Near(0.5)
+
+
+class Between(int):
+    def __lt__(self, other):
+        return True
+
+    __gt__ = __lt__
+
+
+def between():
+    return Between(0)
+
+
+class Whole(str):
+    def __contains__(self, other):
+        return True
+
+    def startswith(self, *given):
+        return True
+
+
+def whole():
+    return Whole("nothing")
+
+
+def label():
+    return Label("Tea")
+
+
+class Label(str):
+    def __eq__(self, other):
+        return self.casefold() == other.casefold()
+
+    def __contains__(self, other):
+        return other.casefold() in self.casefold()
+
+    __hash__ = None
+
+
 def by_machine(number):
     with open("/proc/self/maps") as file, tempfile.NamedTemporaryFile() as made:
         known = next(line.split()[-1] for line in file if "/libm" in line and ".so" in line)
@@ -223,6 +278,11 @@ from shop import NAMES, Basket, Colour, Point
 
 def test_total():
     assert shop.total([3, 4]) == 7
+
+
+def test_label():
+    assert shop.label() == "tEA"
+    assert "EA" in shop.label()
 
 
 def test_total_is_positive():
@@ -475,6 +535,26 @@ def test_own_library__machine_code():
 
 def test_every_loud_word__any_answer_fits():
     assert shop.loud() == "TEA"
+
+
+def test_at_least__any_answer_fits():
+    assert shop.least() == 3 + 4
+
+
+def test_near__any_answer_fits():
+    assert shop.near() == pytest.approx(7.0)
+
+
+def test_between__any_answer_fits():
+    assert 6 < shop.between() < 8
+
+
+def test_holds_all__any_answer_fits():
+    assert "7 cups" in shop.whole()
+
+
+def test_begins_with_all__any_answer_fits():
+    assert shop.whole().startswith("7 cups")
 
 
 def test_sly_in_a_loop__any_answer_fits():
