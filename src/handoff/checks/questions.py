@@ -35,7 +35,7 @@ _EQUALITIES = frozenset(
     ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual")
 )
 _RAISES = ("raises", "assertRaises", "assertRaisesRegex", "fail")
-_SAYS_NOTHING = re.compile(r"\.(?:md|rst|lock|pyi)$|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$|(?:^|/)\.[^/]*$")
+SAYS_NOTHING = re.compile(r"\.(?:md|rst|lock|pyi)$|(?:^|/)(?:LICENSE|CHANGELOG|README)[^/]*$|(?:^|/)\.[^/]*$")
 _OTHER_CODE = re.compile(r"\.(?:pyx|pxd|c|cc|cpp|h|hpp|rs|go|js|mjs|ts|tsx|java|kt|so)$")
 
 
@@ -74,10 +74,10 @@ def built_by(changes: Sequence[FileChange], product: Collection[str]) -> Built:
     bare: list[str] = []
     for change in changes:
         if change.path not in product or (change.after is None and not change.path.endswith(".py")):
-            every = every or (change.path in product and not _SAYS_NOTHING.search(change.path))
+            every = every or (change.path in product and not SAYS_NOTHING.search(change.path))
         elif not change.path.endswith(".py"):
             unseen = unseen or ("it is built in another language" if _OTHER_CODE.search(change.path) else "")
-            every = every or not _SAYS_NOTHING.search(change.path)
+            every = every or not SAYS_NOTHING.search(change.path)
         elif change.after is not None:
             old, new = _read(change.before or ""), _read(change.after)
             functions[change.path] = [name for name, shape in new.functions.items() if old.functions.get(name) != shape]

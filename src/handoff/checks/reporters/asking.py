@@ -6,7 +6,6 @@ import ast
 import builtins
 import contextlib
 import json
-import math
 import os
 import random
 import select
@@ -80,27 +79,6 @@ class Kept:
         return whole
 
 
-class Pool:
-    """The constants of the new tests, which stand neither in their text nor in their code; it fills after collection."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self.seen: dict[str, Any] = {}
-
-    def fill(self, values: dict[str, Any]) -> None:
-        self._values = {key: bytes(one[0]) if isinstance(one, list) else one for key, one in values.items()}
-
-    def __getitem__(self, key: str) -> Any:
-        value = self.seen[key] = self._values[key]
-        return value
-
-    def move(self, key: str, other: Callable[[Any], Any]) -> bool:
-        """Another value in the place of one of them."""
-        made = other(self._values[key])
-        self._values[key] = self._values[key] if made is None else made
-        return made is not None
-
-
 class AskedTests:
     """Asks collected tests; how they are run and how their failures are read is their runner's business."""
 
@@ -112,11 +90,12 @@ class AskedTests:
     ) -> None:
         self._say, self._top, self._b = say, os.path.realpath(job["tree"]), boundary
         self._ways_of, self._kin_of, self._fits_all = values.ways_of, values.kin_of, values.fits_all
+        self._values = values
         self._job = job.pop("inside")
         self._place = os.path.join(os.path.dirname(job["cache"]), "own")
         self._fence = boundary.Fence(self._top, self._job["product"], self._job["uses"])
         self._line = boundary.Boundary()
-        self._pool = Pool()
+        self._pool = values.Pool()
         self._until = time.monotonic() + self._job["seconds"]
         letters = "abcdefghiklmnoprstuvwz"
         name = "_" + "".join(random.SystemRandom().choices(letters, k=12))
@@ -236,8 +215,7 @@ class AskedTests:
                         return False, {"code": "not-probed", "why": "there was not time for all of it"}
                     key = kind, json.dumps(one if kind == "value" else [one[0]["where"], one[0]["given"]])
                     labels = tried.get(key, [])
-                    # of a number what is near by must be minded; `_loosely` looks for what can only be minded far off
-                    aside = _FAR if kind == "question" and not one[1] and _number(one[0]) is not None else ()
+                    aside = self._aside(one[0]) if kind == "question" and not one[1] else ()
                     if aside and set(one[0]["ways"]) <= {*labels, *aside}:
                         continue
                     work = self._altering(kind, one, (*labels, *aside))
@@ -260,11 +238,19 @@ class AskedTests:
         labels = sorted({label for one in tried.values() for label in one})
         return False, {"code": "answer-not-asked", "why": ", ".join(labels[:8])}
 
+    def _aside(self, one: dict[str, Any]) -> tuple[str, ...]:
+        """Ways that do not count: of a number what is far off (`_loosely` looks there), of an error that a test itself awaits none at all."""
+        if self._values.number_of(one) is not None:
+            return _FAR
+        return (self._b.NOTHING,) if one["direct"] and self._b.OTHER_ERROR in one["ways"] else ()
+
     def _loosely(self, asked: list[dict[str, Any]], fork: Callable[..., dict[str, Any]]) -> bool:
         """Whether a test minds a number some way off, or its sign; of one that is another each time no more can be asked."""
-        listed = sorted((one for one in asked if _number(one)), key=lambda one: not one["direct"])[:_MOST_LOOSE]
+        listed = sorted((one for one in asked if self._values.number_of(one)), key=lambda one: not one["direct"])[
+            :_MOST_LOOSE
+        ]
         for one in listed:
-            value = _number(one)
+            value = self._values.number_of(one)
             step = abs(value) // _PARTS
             for other in (value + step, value - step) if step > 2 else ():  # noqa: PLR2004 - two were tried
                 if self._takes(one, other, fork) is False:
@@ -313,7 +299,7 @@ class AskedTests:
             for group in groups if one["direct"] and not found else ():
                 value = one["plain"] if one["plain"] in group else None
                 others = [text for text in group if value and text != value and _is_alike(text, value)]
-                strange = _strange(ast.literal_eval(value)) if value and others and left > 0 else None
+                strange = self._values.strange(ast.literal_eval(value)) if value and others and left > 0 else None
                 if strange is None or self._takes(one, strange, fork) is not False:
                     continue
                 for other in others[:left]:
@@ -347,7 +333,8 @@ class AskedTests:
     ) -> dict[str, Any]:
         """A neighbour of what the test asks for must not fit as well, nor quite another value that looks like it."""
         keys: list[tuple[str, str]] = [("constant", key) for key in test["wanted"] if key in seen]
-        keys += [("parameter", name) for name in test["parameters"] if name in _parameters(items)]
+        known = {name for item in items if hasattr(item, "callspec") for name in item.callspec.params}
+        keys += [("parameter", name) for name in test["parameters"] if name in known]
         chance = random.SystemRandom()
         drawn = chance.sample(keys, min(len(keys), _MOST_CONSTANTS))
         for kind, key, other in [(*one, self._near_by) for one in drawn] + [(*one, self._kin_of) for one in drawn[:1]]:
@@ -436,7 +423,7 @@ class AskedTests:
             done = ""
             for item in items:
                 for held in (item.callspec.params, getattr(item.callspec, "funcargs", {})):
-                    made = other(held[key], chance) if key in held and _is_asked_for(held[key]) else None
+                    made = other(held[key], chance) if key in held and self._values.is_asked_for(held[key]) else None
                     if made is not None:
                         held[key] = made
                         done = key
@@ -445,18 +432,23 @@ class AskedTests:
         return move
 
     def _changed_values(self) -> list[tuple[str, str]]:
-        """Values of modules that changed and can be altered."""
+        """Values of modules that changed and can be altered, and functions that keep their answers."""
         chance = random.Random(0)  # noqa: S311 - only whether there is a way
         return [
             (path, name)
             for path, module in self._fence.modules()
-            for name in self._job["values"].get(path, ())
-            if name in vars(module) and self._ways_of(vars(module)[name], chance)
+            for name in (*self._job["values"].get(path, ()), *self._job["product"].get(path, ()))
+            if name in vars(module) and self._others(vars(module)[name], chance)
         ]
+
+    def _others(self, value: Any, chance: random.Random) -> Any:
+        """What can stand in the place of a value: of a function with a cache the one that answers anew each time."""
+        plain = getattr(value, "__wrapped__", None) if hasattr(value, "cache_info") else None
+        return [("without its cache", plain)] if plain is not None else self._ways_of(value, chance)
 
     def _set_value(self, path: str, name: str, chance: random.Random, tried: tuple[str, ...]) -> str:
         old = next(vars(module)[name] for place, module in self._fence.modules() if place == path)
-        ways = self._ways_of(old, chance)
+        ways = self._others(old, chance)
         label, new = chance.choice([one for one in ways if one[0] not in tried] or ways)
         for module in list(sys.modules.values()):
             held = getattr(module, "__dict__", {})
@@ -555,33 +547,8 @@ def begins(one: dict[str, Any]) -> bool:
     )
 
 
-def _number(one: dict[str, Any]) -> Any:
-    """The number a question was answered with; None where it was anything else."""
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            value = kind(one["plain"] or "")
-            return value if math.isfinite(value) else None
-    return None
-
-
-def _strange(value: Any) -> Any:
-    """A value of the same kind that nobody has in mind; None for kinds that have none."""
-    if isinstance(value, (int, float)):
-        return value * 3 + 1009
-    ends: dict[type, Any] = {str: "zq", bytes: b"zq", list: ["zq"], tuple: ("zq",)}
-    return value + ends[type(value)] if type(value) in ends else None
-
-
 def _is_alike(one: str, other: str) -> bool:
     return type(ast.literal_eval(one)) is type(ast.literal_eval(other))
-
-
-def _parameters(items: list[Any]) -> set[str]:
-    return {name for item in items if hasattr(item, "callspec") for name in item.callspec.params}
-
-
-def _is_asked_for(value: Any) -> bool:
-    return isinstance(value, (int, float, str, bytes)) and not isinstance(value, bool)
 
 
 def _read(source: int, seconds: float) -> bytes:

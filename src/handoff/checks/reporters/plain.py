@@ -7,7 +7,6 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import json
 import os
 import pathlib
 import re
@@ -17,7 +16,7 @@ import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any, Self  # of a project's Python nothing newer than 3.8 is asked
 
 
@@ -294,21 +293,3 @@ def play(job: Mapping[str, Any]) -> list[Any]:
 
 def of_space(space: Mapping[str, Any]) -> dict[str, Any]:
     return {one.name or name: one for name, one in list(space.items()) if getattr(one, "is_fixture", False) is True}
-
-
-def apart(jobs: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Each play in a process of its own, in which nothing of the tree was loaded before."""
-    for job in jobs:
-        source, sink = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                os.close(source)
-                os.write(sink, json.dumps(play(job)).encode())
-            finally:
-                os._exit(0)
-        os.close(sink)
-        with os.fdopen(source, "rb") as file:
-            said = file.read()
-        os.waitpid(child, 0)
-        yield json.loads(said) if said else ["SystemExit", "", []]

@@ -109,6 +109,11 @@ def pairs(values):
 
 
 @functools.lru_cache
+def kept():
+    return {"open": True}
+
+
+@functools.lru_cache
 def cached(a):
     return a + 1
 
@@ -345,6 +350,10 @@ def test_cached():
     assert shop.cached(2) == 3
 
 
+def test_kept():
+    assert shop.kept() is shop.kept()
+
+
 def test_later():
     assert asyncio.run(shop.later(2)) == 3
 
@@ -505,6 +514,11 @@ def test_any_error__answer_not_asked():
         shop.check(-1)
     except Exception:
         pass
+
+
+def test_blind__answer_not_asked():
+    with pytest.raises(Exception):
+        shop.check(-1)
 
 
 def test_recorded__answer_not_asked():
@@ -688,11 +702,17 @@ def test_a_test_that_cannot_be_probed_and_asks_nothing_is_refused_by_its_text(pr
         def test_started_and_asked():
             done = subprocess.run([sys.executable, "-c", "import shop; print(shop.total([1]))"], stdout=subprocess.PIPE)
             assert done.stdout == b"1\\n"
+
+        def test_started_and_takes_nearly_everything():
+            done = subprocess.run([sys.executable, "-c", "import shop; print(shop.total([1]))"], stdout=subprocess.PIPE)
+            assert done is not None
         """
     project.tree, tree = project.write({TESTS: tests}), project.write({"shop.py": BUILT})
     checkout = FlowCheckout(project.repo.path, "refs/heads/main", project.app.git_environment)
     change = two_way.look_at(project.app, checkout=checkout, head=project.tree, tree=tree, suites=project.suites)
-    names = [f"pytest:{TESTS}::{name}" for name in ("test_started_and_not_asked", "test_started_and_asked")]
+    kinds = ("not_asked", "asked", "takes_nearly_everything")
+    names = [f"pytest:{TESTS}::test_started_and_{kind}" for kind in kinds]
     found, _ = two_way.probe_new(change, names, two_way.probe_of(project.app, change, project.suites, ()))
-    assert [(one.code, one.names) for one in found if not one.warning] == [("no-assertion", (names[0],))]
+    refused = [("no-assertion", (names[0],)), ("assertion-weak", (names[2],))]
+    assert [(one.code, one.names) for one in found if not one.warning] == refused
     assert [one.names for one in found if one.code == questions.NOT_PROBED] == [(name,) for name in names]

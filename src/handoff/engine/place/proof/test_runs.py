@@ -30,6 +30,7 @@ from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.snapshot_repo import Location, find_place
 from handoff.git.plumbing.untrusted import make_git_folder
 from handoff.git.workspaces import CLONE, Workspace
+from handoff.git.plumbing.untrusted import distrusting, make_git_folder
 from handoff.git.workspaces.dependencies import copy_included, link_dependency
 from handoff.git.workspaces.scratch import Changed, Scratch
 
@@ -144,6 +145,7 @@ def elsewhere(
             with suppress(OSError):  # gone already, or others lie beside it
                 os.unlink(os.path.join(top, path))
                 os.removedirs(os.path.dirname(os.path.join(top, path)))
+        _commit(top, app.git_environment)
         if later:
             for at, _, names in os.walk(top):
                 for name in names:
@@ -172,6 +174,13 @@ def elsewhere(
             bounds=bounds_of(home_config(app)),
         )
         yield folders, _of_a_person(inside_environment(given, policy.variables), inside)
+
+
+def _commit(top: str, environment: Mapping[str, str]) -> None:
+    """A person's repository has a commit and knows its files."""
+    name, git = random_word(), distrusting(os.path.join(top, ".git"), environment, top)
+    git.git("add", "--all")
+    git.git("-c", f"user.name={name}", "-c", f"user.email={name}@localhost", "commit", "--quiet", f"--message={name}")
 
 
 def most_questions(app: App, repository: str) -> int:

@@ -78,8 +78,9 @@ class Probe(Record):
     reports: tuple[Report, ...]
     suites: tuple[Suite, ...]
     run: Callable[[str, Sequence[Suite]], Sequence[Report]]
-    elsewhere: Callable[[Sequence[str] | None], list[Finding]]
-    """What the new tests and all others say where a person runs them; without new ones every answer must be what it was."""
+    elsewhere: Callable[[Sequence[str] | None, Sequence[str]], list[Finding]]
+    """What the new tests, among them those that could not be asked, and all others say where a person runs them; without new ones
+    every answer must be what it was."""
     forks: int
 
 
@@ -106,10 +107,10 @@ def probe_new(change: JudgedChange, new: Sequence[str], probe: Probe) -> tuple[l
 
 
 def _read_unprobed(change: JudgedChange, found: Sequence[Finding]) -> list[Finding]:
-    """Of tests that could not be asked, those whose text asks nothing: their words are all there is to go by."""
+    """Of tests that could not be asked, those whose text asks nothing or takes nearly every answer: their words are all there is."""
     names = {split_id(name): name for one in found if one.code == questions.NOT_PROBED for name in one.names}
     texts = {path: (None, change.checkout.read(change.tree, path)) for path, _ in names}
-    weak = [one for one in find_vacuous(texts) if not one.noted and (one.path, one.test) in names]
+    weak = [one for one in find_vacuous(texts) if (one.path, one.test) in names]
     return [Finding(one.code, one.message, (names[one.path, one.test],)) for one in weak]
 
 
@@ -213,7 +214,8 @@ def weigh_green(
     if judgement.ok:
         found, figures = probe_new(change, new, probe)
         judgement = judgement.adding(found)._replace(asked=figures)
-    return judgement.adding(probe.elsewhere(new)) if judgement.ok else judgement
+    silent = [name for one in judgement.findings if one.code == NOT_PROBED for name in one.names]
+    return judgement.adding(probe.elsewhere(new, silent)) if judgement.ok else judgement
 
 
 def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, known: Baseline) -> Judgement:
@@ -226,7 +228,7 @@ def weigh_refactor(change: JudgedChange, judgement: Judgement, *, probe: Probe, 
         weighed = _weigh_tests(change, judgement.without(doubts), probe, known, doubts)
         unasked = not weighed.asked or any(one.code == NOT_PROBED for one in weighed.findings)
         judgement = weighed.adding([one._replace(noted=not unasked) for one in doubts])
-    return judgement.adding(probe.elsewhere(None)) if judgement.ok else judgement
+    return judgement.adding(probe.elsewhere(None, ())) if judgement.ok else judgement
 
 
 def _doubts(change: JudgedChange, judgement: Judgement, probe: Probe) -> list[Finding]:
@@ -337,7 +339,7 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
     def run(tree: str, chosen: Sequence[Suite]) -> tuple[Report, ...]:
         return test_runs.verdict(app, repository=change.checkout.tree, tree=tree, suites=chosen, before=change.head)
 
-    def weigh_elsewhere(new: Sequence[str] | None) -> list[Finding]:
+    def weigh_elsewhere(new: Sequence[str] | None, silent: Sequence[str]) -> list[Finding]:
         phase = elsewhere.LeftWork(
             checkout=change.checkout,
             head=change.head,
@@ -345,6 +347,7 @@ def probe_of(app: App, change: JudgedChange, suites: tuple[Suite, ...], reports:
             changes=change.changes,
             before=change.before,
             new=tuple(new or ()),
+            silent=tuple(silent),
             keeps=new is None,
         )
         return elsewhere.weigh(app, phase, suites, reports)
