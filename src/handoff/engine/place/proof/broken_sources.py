@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from handoff.checks.findings import FileChange
 
-ONLY_FAILS, NOTHING, NO_USE = "fails", "does nothing", "answers something of no use"
+ONLY_FAILS, NOTHING, NO_USE = "only fails", "does nothing", "answers something of no use"
 _BODIES = {ONLY_FAILS: "raise RuntimeError", NOTHING: "return None", NO_USE: "return type('', (), {})()"}
 # What a decorator does beside the function is its work too: a cache gives the same object again.
 _KINDS = ("property", "cached_property", "staticmethod", "classmethod", "setter", "getter", "deleter")
