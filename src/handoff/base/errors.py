@@ -9,7 +9,7 @@ PACKAGE = "handoff-relay"
 UV_TOOL, PIPX, UV_PIP, PIP, ONE_FILE = "uv tool", "pipx", "uv pip", "pip", "one file"
 HOMEBREW, CONTAINER, DEVCONTAINER = "Homebrew", "container", "devcontainer"
 _MARK = "handoff-installed-by"  # what release/container and release/devcontainer write
-_WHOLE = f"python3 -m venv ~/.local/share/handoff/venv && ~/.local/share/handoff/venv/bin/pip install {PACKAGE}"
+_ENVIRONMENT = "python3 -m venv ~/.local/share/handoff/venv && ~/.local/share/handoff/venv/bin/pip install"
 
 
 class HandoffError(Exception):
@@ -39,7 +39,8 @@ class MissingPackage(UserError):
     """A package is missing; the hint is the command of the very installer that put handoff here."""
 
     def __init__(self, message: str, package: str = PACKAGE) -> None:
-        super().__init__(message, f"Run: {install_command(package)}")
+        where = ", in a clone of handoff" if installer() == ONE_FILE else ""
+        super().__init__(message, f"Run{where}: {install_command(package)}")
 
 
 def need(package: str, what: str, *, extra: str = "") -> None:
@@ -93,17 +94,35 @@ def installer() -> str:
     return UV_PIP if by.strip() == "uv" else PIP
 
 
+def origin() -> str:
+    """The clone that this copy was installed from, if it is there: no index has to know it. Else our name on the index."""
+    import json
+    import os
+    from importlib import metadata
+    from urllib.parse import unquote
+
+    try:
+        noted = json.loads(metadata.distribution(PACKAGE).read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return PACKAGE
+    folder = unquote(noted.get("url", "").removeprefix("file://"))
+    copied = "dir_info" in noted and not noted["dir_info"].get("editable")
+    return folder if copied and os.path.isfile(os.path.join(folder, "pyproject.toml")) else PACKAGE
+
+
 def install_command(package: str = PACKAGE) -> str:
     """The command a person runs to have a package beside handoff, or handoff with one of its extras."""
     import shlex
     import sys
 
     name, ours, by = shlex.quote(package), package.startswith(PACKAGE), installer()
-    if by == ONE_FILE:  # handoff itself, whatever it lacks: beside the one file nothing can be put
-        return _WHOLE
+    extra = package.removeprefix(PACKAGE) if ours else ""
+    if by == ONE_FILE:  # handoff itself, from a clone: beside the one file nothing can be put
+        return f"{_ENVIRONMENT} {shlex.quote('.' + extra)}"
     if by == UV_TOOL:
-        return f"uv tool install --force {name}" if ours else f"uv tool install --force {PACKAGE} --with {name}"
+        whole = shlex.quote(origin() + extra)
+        return f"uv tool install --force {whole}" + ("" if ours else f" --with {name}")
     if by == PIPX:
-        return f"pipx install --force {name}" if ours else f"pipx inject {PACKAGE} {name}"
+        return f"pipx install --force {shlex.quote(origin() + extra)}" if ours else f"pipx inject {PACKAGE} {name}"
     python = shlex.quote(sys.executable)
     return f"uv pip install --python {python} {name}" if by == UV_PIP else f"{python} -m pip install {name}"

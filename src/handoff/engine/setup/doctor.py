@@ -29,6 +29,7 @@ from handoff.base.errors import (
     HandoffError,
     install_command,
     installer,
+    origin,
 )
 from handoff.base.files import names_in
 from handoff.base.markdown import quoted
@@ -130,7 +131,7 @@ def _packages(app: App) -> Iterator[Diagnosis]:
     yield Diagnosis("installed", OK, f"handoff {handoff.__version__}, by {found.by}. {update}")
     missing = {name: what for name, what in _PACKAGES.items() if find_spec(name) is None}
     if missing and found.by == ONE_FILE:  # by design: everything else it does with Python and git alone
-        words = f"the one file runs without {' and '.join(missing.values())} (to have them: {install_command()})"
+        words = f"the one file runs without {' and '.join(missing.values())} (to have them, in a clone of handoff: {install_command()})"
         yield Diagnosis("packages", OK, words)
         return
     for name, what in missing.items():
@@ -465,11 +466,11 @@ def installation(app: App) -> Installation:
         HOMEBREW: ("brew", "upgrade", PACKAGE),
         UV_TOOL: ("uv", "tool", "upgrade", PACKAGE),
         PIPX: ("pipx", "upgrade", PACKAGE),
-        UV_PIP: ("uv", "pip", "install", "--python", sys.executable, "--upgrade", PACKAGE),
+        UV_PIP: ("uv", "pip", "install", "--python", sys.executable, "--upgrade", origin()),
     }
     if by in commands:
         return _with(by, commands[by], app)
-    return Installation(by, (sys.executable, "-m", "pip", "install", "--upgrade", PACKAGE))
+    return Installation(by, (sys.executable, "-m", "pip", "install", "--upgrade", origin()))
 
 
 def _with(by: str, command: tuple[str, ...], app: App) -> Installation:

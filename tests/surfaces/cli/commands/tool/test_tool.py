@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -158,6 +159,35 @@ def test_upgrade_of_a_plain_pip_installation_names_pip(tmp_path):
     python, environment = installed(tmp_path, {})
     command = [python, "-m", "handoff.surfaces.cli.main", "upgrade", "--json"]
     assert "-m" in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("marks", "installer", "more", "update"),
+    [
+        ({"uv-receipt.toml": ""}, "uv", "uv tool install --force '{}[postgres]'", "uv tool upgrade handoff-relay"),
+        ({"pipx_metadata.json": "{}"}, "pip", "pipx install --force '{}[postgres]'", "pipx upgrade handoff-relay"),
+        ({}, "uv", "handoff-relay[postgres]", "--upgrade {}"),
+        ({}, "pip", "handoff-relay[postgres]", "-m pip install --upgrade {}"),
+    ],
+)
+def test_what_came_from_a_clone_is_updated_and_completed_from_that_clone(tmp_path, marks, installer, more, update):
+    python, environment = installed(tmp_path, marks, installer)
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    (clone / "pyproject.toml").write_text("")
+    (note,) = (tmp_path / "env" / "lib").glob("*/site-packages/*.dist-info")
+    (note / "direct_url.json").write_text(json.dumps({"url": clone.as_uri(), "dir_info": {}}))
+
+    def run(*words: str, **more: str) -> str:
+        ran = subprocess.run(
+            [python, "-m", "handoff.surfaces.cli.main", *words], env={**environment, **more}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return ran.stdout + ran.stderr
+
+    assert more.format(clone) in run("task", "list", HANDOFF_DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
+    assert update.format(clone) in run("upgrade", "--dry-run")
+    shutil.rmtree(clone)
+    assert update.format("handoff-relay") in run("upgrade", "--dry-run"), "a clone that is gone updates nothing"
 
 
 def test_a_script_with_a_fault_is_refused_before_it_acts(cli, repo):
