@@ -11,6 +11,8 @@ import sys
 import pytest
 from release.build import pyz
 
+from screen import Screen
+
 
 class Bare:
     """A machine with Python, git and a shell; the interpreter sees no package that was installed."""
@@ -25,18 +27,17 @@ class Bare:
             if found := shutil.which(name):
                 (self.bin / name).symlink_to(found)
 
+    def words(self) -> list[str]:
+        return [os.path.realpath(sys.executable), "-S", "-I", self.file]  # a venv of the tests is in nobody's sandbox
+
+    def environment(self) -> dict[str, str]:
+        return {"PATH": str(self.bin), "HOME": str(self.home), "GIT_CONFIG_GLOBAL": os.environ["GIT_CONFIG_GLOBAL"]}
+
     def run(self, *words: str, code: int = 0, environment: dict[str, str] | None = None) -> str:
-        known = {"PATH": str(self.bin), "HOME": str(self.home), "GIT_CONFIG_GLOBAL": os.environ["GIT_CONFIG_GLOBAL"]}
         done = subprocess.run(
-            [
-                os.path.realpath(sys.executable),
-                "-S",
-                "-I",
-                self.file,
-                *words,
-            ],  # a venv of the tests is in nobody's sandbox
+            [*self.words(), *words],
             check=False,
-            env={**known, **(environment or {})},
+            env={**self.environment(), **(environment or {})},
             cwd=self.repo.path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -107,7 +108,10 @@ def test_a_supervisor_works_off_the_queue_with_python_and_git_alone(bare, tmp_pa
     elsewhere = {"HANDOFF_DATABASE_URL": "postgresql://somebody@127.0.0.1:1/rows"}
     said = bare.run("work", "--agent", "mine", code=1, environment=elsewhere)
     assert said.startswith("Error: A supervisor on Postgres needs the package 'dbos'."), "and nothing before it"
-    assert said.rstrip().endswith("/bin/pip install handoff-relay"), said
+    assert said.rstrip().endswith("/bin/pip install '.[postgres]'"), (
+        "that brings what it lacks, and no index has to know us"
+    )
+    assert "Hint: Run, in a clone of handoff: python3 -m venv " in said
 
 
 def test_a_session_is_started_reports_and_lands(bare, tmp_path):
@@ -125,11 +129,37 @@ def test_a_session_is_started_reports_and_lands(bare, tmp_path):
 def test_what_needs_more_says_so_at_once_and_names_the_command(bare, words, package):
     said = bare.run(*words, code=1).splitlines()
     assert said[0].endswith(f"needs the package '{package}'."), "and nothing before it"
-    assert said[-1].endswith("/bin/pip install handoff-relay")
+    assert said[-1].startswith("Hint: Run, in a clone of handoff: python3 -m venv ")
+    assert said[-1].endswith("/bin/pip install .")
+
+
+def test_the_board_of_the_demo_says_what_it_needs_before_an_agent_begins(bare):
+    screen = Screen([*bare.words(), "demo", "--board"], cwd=bare.repo.path, env={**bare.environment(), "TERM": "xterm"})
+    said = screen.until("/bin/pip install .")
+    assert "The board needs the package 'textual'." in said
+    assert "Working for project" not in said
+    assert screen.process.wait(timeout=60) == 1
+
+
+def test_results_in_the_form_of_junit_are_read_with_python_alone(bare, tmp_path):
+    own_agent(bare, tmp_path)
+    bare.repo.write("run.sh", """#!/bin/sh
+printf '<testsuite name="s"><testcase name="adds" classname="cart" time="0.1"/></testsuite>' > "$1"
+""")  # fmt: skip
+    bare.repo.write(
+        ".handoff/config.toml",
+        '[checks.shell]\ncommand = "sh run.sh {results}"\nresults = "junit"\ntests = ["tests/"]\n',
+    )
+    bare.repo.commit("a suite")
+    bare.run("flow", "start", "tdd", "--id", "cart", "--agent", "mine", "--request", "Build a cart.")
+    assert "1-baseline   tests: 1 passing" in bare.run("log", "cart")
 
 
 def test_the_doctor_finds_no_fault_in_what_one_file_goes_without(bare):
-    assert "✓ packages    the one file runs without tools for clients and board (to have them: " in bare.run("doctor")
+    assert (
+        "✓ packages    the one file runs without tools for clients and board (to have them, in a clone of handoff: "
+        in bare.run("doctor")
+    )
 
 
 def test_hooks_call_the_file_wherever_it_lies_and_what_it_unpacked_where_it_is_gone(bare):
