@@ -51,6 +51,10 @@ def main(words: list[str]) -> int:
     if _output("git", "status", "--porcelain").strip():
         print("Your checkout has changes that are in no commit. Commit them and build again before you release.")
         return 1
+    if waiting := _section("Unreleased"):
+        print(f"Not to be released as {version}: CHANGELOG.md has {len(waiting.splitlines())} lines under Unreleased.")
+        print("Give them a number and a date, put that number into src/handoff/__init__.py, and build again.")
+        return 0
     print(f"To release: git tag -s v{version} -F dist/tag.txt && git push origin v{version}")
     return 0
 
@@ -59,13 +63,18 @@ def _version() -> tuple[str, str]:
     """The version, and what CHANGELOG.md says of it."""
     with open(os.path.join(TOP, "src", "handoff", "__init__.py"), encoding="utf-8") as file:
         version = re.findall(r'__version__ = "(.+)"', file.read())[0]
+    section = _section(version)
+    if section is None:
+        sys.exit(f"CHANGELOG.md has no section for {version}. Give 'Unreleased' that name and a date.")
+    return version, section
+
+
+def _section(name: str) -> str | None:
     with open(os.path.join(TOP, "CHANGELOG.md"), encoding="utf-8") as file:
         found = re.search(
-            rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", file.read(), re.MULTILINE | re.DOTALL
+            rf"^## \[{re.escape(name)}\][^\n]*\n(.*?)(?=^## \[|\Z)", file.read(), re.MULTILINE | re.DOTALL
         )
-    if found is None:
-        sys.exit(f"CHANGELOG.md has no section for {version}. Give 'Unreleased' that name and a date.")
-    return version, found.group(1).strip()
+    return None if found is None else found.group(1).strip()
 
 
 def _build(kind: str) -> str:
@@ -134,7 +143,10 @@ def _in_a_bare_environment(path: str, version: str) -> None:
         program = os.path.join(folder, "bin", "handoff")
         assert _output(program, "--version").split()[-1] == version
         page = "from importlib.metadata import metadata; print(metadata('handoff-relay').get_payload())"
-        assert not re.search(r"\]\((?!https?:|#)", _output(python, "-c", page)), "a relative path leads nowhere there"
+        relative = re.findall(r'(?:\]\(|src=")(?!https?:|#)[^)"]*', _output(python, "-c", page))
+        assert not relative, f"these lead nowhere on the package page: {relative}"
+        # The registry of MCP servers starts a package by its own name: uvx handoff-relay mcp.
+        assert _output(os.path.join(folder, "bin", "handoff-relay"), "--version").split()[-1] == version
         if path.endswith(".whl"):
             _run(
                 program,

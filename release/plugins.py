@@ -49,7 +49,7 @@ def files() -> dict[str, Any]:
         },
         "plugins/server.json": {  # for the registry of MCP servers
             "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
-            "name": "io.github.handoff-relay/handoff",
+            "name": "io.github.handoff-relay/handoff",  # and on the package's page: release/metadata.py
             "description": _ABOUT,
             "repository": {"url": _HOME, "source": "github"},
             "version": __version__,
@@ -58,6 +58,7 @@ def files() -> dict[str, Any]:
                     "registryType": "pypi",
                     "identifier": "handoff-relay",
                     "version": __version__,
+                    "runtimeHint": "uvx",
                     "transport": {"type": "stdio"},
                     "packageArguments": [{"type": "positional", "value": "mcp"}],
                 }

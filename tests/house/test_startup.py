@@ -16,7 +16,7 @@ from source import Module, package_modules
 # Modules that cost more than a hook or a small command may spend on them.
 COSTLY = frozenset(
     """asyncio ast click concurrent contextlib ctypes dataclasses datetime dbos difflib email hashlib http importlib inspect jinja2
-    json junitparser logging mcp msgspec multiprocessing pathlib platform psutil psycopg pysqlite3 random re rich shutil socket
+    json logging mcp msgspec multiprocessing pathlib platform psutil psycopg pysqlite3 random re rich shutil socket
     sqlalchemy starlette statistics subprocess tempfile threading tomllib traceback urllib uuid uvicorn xml zipfile
     apprise""".split()
 )
