@@ -181,16 +181,15 @@ def look(app: App, *, project: str = "") -> None:
                 store, key=one.gate.task, answered_by="the settings", reason="the cap is not reached any more"
             )
     let_go_on(app)
-    cap = _cap(store, config, DAY)
-    ready = tasks.listing(store, project=project, state=states.READY) if cap.is_reached else []
+    ready = tasks.listing(store, project=project, state=states.READY) if spent_up(app, config) else []
     if not ready:
         return
     with store.transaction() as transaction:
+        cap = _cap(transaction, config, DAY)  # once more: a person may just have raised it
         before = next(iter(gates.about_cap(transaction, cap=DAY)), None)
         since = transaction.now() - expenses.DAY_SECONDS
-        if before is None or (
-            before.state != gates.OPEN and (before.state != gates.REJECTED or (before.answered_at or 0.0) < since)
-        ):
+        is_refused = before is not None and before.state == gates.REJECTED and (before.answered_at or 0.0) >= since
+        if cap.is_reached and not is_refused and (before is None or before.state != gates.OPEN):
             first = min(ready, key=lambda task: (-task.priority, task.attempt, task.key))
             if tasks.get(transaction, key=first.key).state == states.READY:
                 _ask(transaction, cap, first, fence=None, no="lets all tasks wait until the 24 hours are over")

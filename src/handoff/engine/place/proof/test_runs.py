@@ -28,9 +28,8 @@ from handoff.git.ownership import Ownership
 from handoff.git.plumbing import find_top
 from handoff.git.plumbing.beneath import Beneath
 from handoff.git.plumbing.snapshot_repo import Location, find_place
-from handoff.git.plumbing.untrusted import make_git_folder
-from handoff.git.workspaces import CLONE, Workspace
 from handoff.git.plumbing.untrusted import distrusting, make_git_folder
+from handoff.git.workspaces import CLONE, Workspace
 from handoff.git.workspaces.dependencies import copy_included, link_dependency
 from handoff.git.workspaces.scratch import Changed, Scratch
 
