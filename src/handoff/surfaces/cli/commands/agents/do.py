@@ -13,8 +13,7 @@ from handoff.base.ids import on_one_line
 from handoff.base.record import TYPE_CHECKING
 from handoff.board.events import texts
 from handoff.board.tasks import states, tasks
-from handoff.engine.work import orders, saying
-from handoff.engine.work.tasks import create
+from handoff.engine.work import saying
 from handoff.surfaces.cli.command import Command, flag, option, project_option, read_source
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ def _arguments(parser: Parser) -> None:
 
 
 def _do(ctx: Context, arguments: argparse.Namespace) -> int:
+    from handoff.engine.work import orders
+    from handoff.engine.work.tasks import create
 
     brief = sys.stdin.read() if arguments.sentence == "-" and sys.stdin is not None else arguments.sentence
     request = create.Request(
