@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 import time
 
 import pytest
@@ -150,14 +149,6 @@ def test_an_answer_that_learns_from_the_first_who_asks_is_refused(project):
 
 
 UNASKED = {
-    "only-here": """
-        if any(name.startswith("_handoff") for name in __import__("sys").modules):
-            assert double(4) == 8
-        """,
-    "looks-at-who-asks": """
-        double(4)
-        assert not any(getattr(one, "plan", None) for one in vars(__import__("builtins")).values())
-        """,
     "fails-where-it-is-asked": 'assert "CI" not in __import__("os").environ and double',
     "starts-another": 'assert __import__("subprocess").run(["true"]).returncode == 0 and double',
 }
@@ -165,24 +156,12 @@ UNASKED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", UNASKED)
-def test_a_test_that_passes_elsewhere_though_what_was_built_only_fails_is_refused(project, how):
-    body = textwrap.indent(textwrap.dedent(UNASKED[how]).strip(), "    ")
-    red = {"tests/test_double.py": f"from calc import double\n\ndef test_doubles():\n{body}\n"}
+def test_a_test_that_cannot_be_asked_and_passes_though_what_was_built_only_fails_is_refused(project, how):
+    red = {"tests/test_double.py": f"from calc import double\n\ndef test_doubles():\n    {UNASKED[how]}\n"}
     assert project.weighed("red", red).ok
     code = "def double(a):\n    return 2 * a"
     judged = project.weighed("green", project.add("calc.py", f"\n\n{code}\n"), new=(NEW,))
     assert [one.code for one in judged.faults] == ["never-entered"]
-
-
-@pytest.mark.slow
-def test_a_changed_test_that_minds_something_only_where_the_judge_runs_is_refused(project):
-    old = textwrap.dedent(PYTHON["tests/test_calc.py"]).strip()
-    here = "if __import__('sys').argv[0] == 'pytest':"
-    for head, is_right in ((here, False), ("if True:", True)):
-        body = f"    {head}\n        assert add(1, 2) == 3\n        assert add(-1, 1) == 0"
-        text = old.replace("    assert add(1, 2) == 3\n    assert add(-1, 1) == 0", body)
-        judged = project.weighed("refactor", {"tests/test_calc.py": text}, stay=True)
-        assert [one.code for one in judged.faults] == ([] if is_right else ["asks-less"])
 
 
 LONELY = {

@@ -43,16 +43,6 @@ def broken(changes: Iterable[FileChange]) -> dict[str, dict[str, str]]:
     return found
 
 
-def all_broken(texts: Mapping[str, str]) -> dict[str, str]:
-    """These files with functions that only fail; without those that cannot be read or have none."""
-    found = {}
-    for path, text in texts.items():
-        if functions_of(text):
-            tree = _Broken({}, ONLY_FAILS).visit(ast.parse(text))
-            found[path] = ast.unparse(ast.fix_missing_locations(tree))
-    return found
-
-
 def _rest(tree: ast.Module) -> set[str]:
     """What a module says beside its functions; an import alone does nothing."""
     found: set[str] = set()

@@ -19,10 +19,8 @@ from handoff.checks.run import python_words, run_as_person
 from handoff.checks.sealed import random_word
 from handoff.checks.support import changed_functions, python_paths
 from handoff.engine.place.proof import test_runs
-from handoff.engine.place.proof.broken_sources import NO_USE, NOTHING, ONLY_FAILS, all_broken, broken
+from handoff.engine.place.proof.broken_sources import broken
 from handoff.engine.place.proof.plain_plays import Play, play_of, script
-from handoff.engine.place.proof.same_questions import LESS, TEST_FILE
-from handoff.git.workspaces.scratch import Changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 FAILS, UNDER_TEST, BEHAVIOUR = "fails-elsewhere", "right-only-under-test", "behaviour-changed"
 _NOT_PROBED = "not-probed"
 _SECONDS, _SECONDS_EACH = 60.0, 1.0
-_MOST_TESTS, _MOST_QUESTIONS, _MOST_BROKEN = 4, 40, 120
+_MOST_TESTS, _MOST_QUESTIONS = 4, 40
 _DAYS = (1500, 4000)
 _HOURS = (6, 18)  # from now, so that no half of a day is both
 _CLOCKS = ("/usr/lib*/faketime/libfaketimeMT.so.1", "/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -118,7 +116,6 @@ def weigh(app: App, phase: LeftWork, suites: Sequence[Suite], reports: Sequence[
         if cases:
             found += _tests(app, phase, suite, cases)
             found += [] if found else _broken(app, phase, suite)
-            found += [] if found else _minding(app, phase, suite, cases)
             found += [] if found else _without_runner(app, phase, suite)
     return found
 
@@ -222,68 +219,25 @@ def _read(suite: Suite, runner: str, code: int, text: str, files: Iterable[str])
 
 
 def _broken(app: App, phase: LeftWork, suite: Suite) -> list[Finding]:
-    """New tests that pass where a person runs them though nothing of what was built for them does its work."""
-    every = {name for name in phase.new if name.startswith(f"{suite.name}:")}
-    made = (
-        broken([one for one in phase.changes if not one.is_test and not SAYS_NOTHING.search(one.path)]) if every else {}
-    )
-    silent = every & set(phase.silent)
-    # who could not be asked may start a process, and ask for no more than that it ends well
-    asked, silent = (
-        _unminding(app, phase, suite, [made[how] for how in hows], names) if made else set[str]()
-        for names, hows in ((every - silent, (NOTHING, NO_USE)), (silent, (ONLY_FAILS, NOTHING)))
-    )
-    loose = asked | silent
-    words = "passes where a person runs it though all that was built for it fails or does nothing: call it, and ask for its answer"
-    return [named_finding(NEVER_ENTERED, words, sorted(loose))] if loose else []
+    """New tests that could not be asked and pass although nothing of what was built for them does its work.
 
-
-def _unminding(
-    app: App, phase: LeftWork, suite: Suite, every: Sequence[Mapping[str, str]], names: set[str]
-) -> set[str]:
-    """Those of the tests that pass beside each of these texts; none where nobody knows."""
-    files = {name.partition("::")[0].removeprefix(f"{suite.name}:") for name in names}
+    Such a test may start a process, and ask for no more than that it ends well.
+    """
+    left = {name for name in phase.silent if name.startswith(f"{suite.name}:")}
+    changes = [one for one in phase.changes if not one.is_test and not SAYS_NOTHING.search(one.path)] if left else []
+    made = broken(changes)
+    files = {name.partition("::")[0].removeprefix(f"{suite.name}:") for name in left}
     short = suite._replace(timeout=_SECONDS)  # what does no work may never end
-    left = names
-    for texts in every if names else ():
-        seen = _run_tests(
-            app, phase, short, phase.checkout.tree_with(phase.tree, texts), files, draw()._replace(days=0)
-        )
+    for texts in made.values():
+        tree = phase.checkout.tree_with(phase.tree, texts)
+        seen = _run_tests(app, phase, short, tree, files, draw()._replace(days=0))
         failed = {name.partition("[")[0] for name in seen.failed} if seen else set()
-        silent = not seen or (seen.code != 0 and not failed) or "skipped" in seen.tail
-        if silent or any("::" not in name for name in failed):
-            return set()
-        left = left - failed
+        is_unknown = not seen or (seen.code != 0 and not failed) or "skipped" in seen.tail
+        left = set() if is_unknown or any("::" not in name for name in failed) else left - failed
         if not left:
-            break
-    return left
-
-
-def _minding(app: App, phase: LeftWork, suite: Suite, cases: Sequence[Case]) -> list[Finding]:
-    """Changed tests that pass where a person runs them though all of the code only fails, and did not before."""
-    owned = test_runs.tests_of([suite])
-    tests = [one for one in phase.changes if phase.keeps and one.before and one.after and owned.covers(one.path)]
-    files = {one.path for one in tests if TEST_FILE.search(one.path) and one.path.endswith(".py")}
-    calm = {case.plain for case in cases if case.file in files and case.status == PASSED}
-    differing = Changed(phase.checkout.tree, app.settings.environment)
-    for tree in (phase.tree, phase.head) if calm else ():
-        listed = {path: sha for path, sha in differing.listing(tree).items() if path.endswith(".py")}
-        code = {path: sha for path, sha in listed.items() if not owned.covers(path)}
-        if len(code) > _MOST_BROKEN:  # a part of it would be no answer: the rest may do the work
             return []
-        texts = differing.texts(list(code.values()))
-        made = phase.checkout.tree_with(tree, all_broken({path: texts.get(sha, "") for path, sha in code.items()}))
-        seen = _run_tests(app, phase, suite._replace(timeout=_SECONDS), made, files, draw()._replace(days=0))
-        failed = {name.partition("[")[0] for name in seen.failed} if seen else set()
-        if not seen or "skipped" in seen.tail or (not failed and (tree == phase.head or seen.code)):
-            return []
-        # a file that did not load says nothing of its tests
-        apart = {name for name in calm if name.partition("::")[0] in failed}
-        calm = calm - failed - apart if tree == phase.tree else calm & failed
-        if not calm:
-            return []
-    said = "passes where a person runs it though all of the code only fails, and failed then before"
-    return [named_finding(LESS, said, sorted(calm))] if calm else []
+    words = "passes where a person runs it though all that was built for it fails or does nothing: call it, and ask for its answer"
+    return [named_finding(NEVER_ENTERED, words, sorted(left))] if made else []
 
 
 # --- The same questions, beside a runner and without one ------------------------------------------
