@@ -42,7 +42,6 @@ NAMES = {
     "flow.skipped": "phase skipped",
     "flow.started": "flow started",
     "flow.verified": "phase verified",
-    "gate.answered": "answered",
     "gate.approved": "yes",
     "gate.delayed": "still asks you",
     "gate.opened": "asks you",
@@ -121,7 +120,7 @@ def name(event: Event) -> str:
     if event.kind == "task.expired" and not event.body.get("charged", True):
         return "session lost"
     if event.kind == "gate.approved" and event.body.get("answer"):
-        return NAMES["gate.answered"]
+        return "answered"
     return NAMES.get(event.kind) or f"{first}: {last}".replace("_", " ")
 
 

@@ -76,7 +76,7 @@ _ENDS = {
     "task.cancelled": "dim",
     "gate.opened": "warn",
 }
-_ANSWERED = ("gate.approved", "gate.rejected", "gate.edited", "gate.answered", "gate.expired")
+_ANSWERED = ("gate.approved", "gate.rejected", "gate.edited", "gate.expired")
 _STYLES = {
     "good": "done",
     "bad": "blocked or given up",

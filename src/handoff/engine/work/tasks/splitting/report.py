@@ -185,7 +185,7 @@ _EVENTS = 100_000
 _SHOWN_KINDS = frozenset(
     """batch.opened batch.verified task.claimed task.rejected task.expired task.taken_back task.sent_back race.won conflict.seen
     conflict.gone doubt.seen session.out_of_scope task.finished task.undone task.landed task.landed_again task.blocked task.retried
-    task.waived gate.opened gate.answered gate.approved gate.rejected batch.joined batch.reopened batch.finished batch.cancelled""".split()
+    task.waived gate.opened gate.approved gate.rejected batch.joined batch.reopened batch.finished batch.cancelled""".split()
 )
 """Which lines of the journal a report has."""
 
