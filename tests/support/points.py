@@ -81,7 +81,7 @@ ADOPTED = "supervisor.supervisor.adopt:return"
 # --- which of them each kind of work meets --------------------------------------------------------------------------
 
 OF_CLONES = (
-    "workspaces.workspaces.reserve:return",  # a name is taken, nothing is there
+    "workspaces.__init__.reserve:return",  # a name is taken, nothing is there
     "workspaces.kinds.make:return",
     "place.task_clones.ready:return",
     "session.placement.place:return",
