@@ -32,7 +32,8 @@ class Kind(Record):
     Such a module has `decide(app, ended)`. It ends the task or hands it back, with `tell_concluded` in that very transaction, and gives
     what came of the session; None leaves it to the ordinary way. It may be called again after a crash: then `ended.holds` is False.
     It may have `prepare(app, task) -> str`, called before the task has its clone: the baton, where it has one of its own. Where it asks a
-    person, it has `check_answer`, and `answer` (after a yes) or `approve` (the yes itself)."""
+    person, it has `check_answer`, and `answer` (after a yes) or `approve` (the yes itself): they let a question pass that is not theirs,
+    because any session may ask, and so does handoff about money."""
     lands: str = BRANCH
     """Where its work goes: the branch it began at, the same where the person wants parts in order, its flow's own, or nowhere."""
     follows: str = ""
@@ -133,7 +134,7 @@ def approve(app: App, task: Task, *, by: str, reason: str, answer: str) -> Outco
         found: Outcome = module.approve(app, task, by=by, reason=reason, answer=answer)
         return found
     outcome = gates.approve(app.database, key=task.key, answered_by=by, reason=reason, answer=answer)
-    if module is not None:
+    if hasattr(module, "answer"):  # without it there is nothing more to do: any session may ask
         module.answer(app, task)
     return outcome
 

@@ -48,6 +48,7 @@ print("left")
 @pytest.fixture
 def project(repo, monkeypatch):
     use_this_python(monkeypatch)
+    monkeypatch.delenv("CI", raising=False)  # where it is asked it is set
     made = Project(repo, {**PYTHON, "pyproject.toml": '[tool.pytest.ini_options]\naddopts = "-q"\n'})
     made.know()
     return made

@@ -95,6 +95,20 @@ def test_a_plan_with_faults_is_an_attempt_and_the_next_one_reads_why(ground):
     assert "both own greeting/hello.txt" in history
 
 
+def test_a_planner_that_asks_is_answered_and_plans_then(ground):
+    ground.script(PLAN, {"run": handoff("task", "ask", "'Two or three?'")})
+    said = ground.split(code=1).out
+    assert f"{PLAN} asks: Two or three?" in said
+    assert f"answer {PLAN}" in said
+    assert ground.gates() == [PLAN]
+    ground.cli("answer", PLAN, "three")
+    assert "greeting" not in ground.cli("task", "list").out, "an answer is no yes to a plan"
+    ground.planner(example(), {"expect": "three"})
+    ground.cli("session", "start", PLAN, "--agent", "scripted", "--with", str(ground.folder / f"{PLAN}.toml"))
+    ground.cli("answer", PLAN, "yes")
+    assert "greeting-join" in ground.cli("task", "list").out
+
+
 def test_a_changed_plan_must_be_sound_too_before_the_yes_counts(ground):
     ground.planner()
     ground.split()

@@ -399,20 +399,24 @@ def _again(app: App, ended: EndedSession, reason: str) -> AgentOutcome:
 
 
 def proposal(app: App, task: Task) -> str:
-    """The manifest a person was asked about, as they changed it, if they did; nothing before it was proposed."""
+    """The manifest a person was asked about, as they changed it, if they did; nothing where it was not proposed, or something else is asked."""
     gate = gates.of_task(app.database, key=task.key)
-    return (gate.answer or gate.subject) if gate is not None else ""
+    return (gate.answer or gate.subject) if gate is not None and gate.on_yes == states.DONE else ""
 
 
 def check_answer(app: App, task: Task, answer: str) -> None:
     """Before a yes counts: the manifest, perhaps changed, must still be sound."""
-    text = answer or proposal(app, task)
-    verify_words(app, find_project(app, name=task.project), FILE, text)
+    proposed = proposal(app, task)
+    if proposed:
+        verify_words(app, find_project(app, name=task.project), FILE, answer or proposed)
 
 
 def approve(app: App, task: Task, *, by: str, reason: str, answer: str) -> Outcome:
-    """A person said yes: the batch is open and the task is done, in one transaction."""
+    """A person said yes: the batch is open and the task is done, in one transaction. What the session asked is only answered."""
     outcome: Outcome | None = None
+    proposed = proposal(app, task)
+    if not proposed:
+        return gates.approve(app.database, key=task.key, answered_by=by, reason=reason, answer=answer)
 
     def also(transaction: Transaction, made: Batch) -> None:
         nonlocal outcome
@@ -420,7 +424,7 @@ def approve(app: App, task: Task, *, by: str, reason: str, answer: str) -> Outco
         outcome = gates.approve(transaction, key=task.key, answered_by=by, reason=reason, answer=answer)
 
     project = find_project(app, name=task.project)._replace(workspace=task.workspace)
-    batches.open_batch(app, project, FILE, answer or proposal(app, task), also=also)
+    batches.open_batch(app, project, FILE, answer or proposed, also=also)
     clone = task_clones.of_task(app, task)
     if clone is not None:
         with suppress(HandoffError):  # what cannot be removed now is found by gc

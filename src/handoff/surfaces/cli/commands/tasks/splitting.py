@@ -186,6 +186,12 @@ def _plan(proposal: _Proposal, agent: str) -> bool:
             )
             return False
     proposal.text = planner.proposal(ctx.app, task)
+    if not proposal.text:  # it asks something before it can plan
+        program, label = ctx.settings.program, task.label
+        ctx.out.data({"task": label, "state": task.state, "reason": task.reason})
+        ctx.out.line(f"{label} asks: {admin.gate_of(ctx.app, task).question}", "title")
+        ctx.out.line(f"Answer it: {program} answer {label}. Then: {program} session start {label} --agent {agent}")
+        return False
     folder = os.path.join(ctx.settings.home, task.project, "splits")
     make_folder(folder)
     proposal.path = os.path.join(folder, f"{task.id}.toml")
