@@ -119,9 +119,11 @@ def prepare(app: App, task: Task) -> str:
 
 
 def check_answer(app: App, task: Task, answer: str) -> None:
-    """Before a person's yes counts: its kind may refuse what would be done then."""
-    check = getattr(_module(task), "check_answer", None)
-    if check is not None:
+    """Before a person's yes counts: its kind may refuse what would be done then. Any words answer what a session asked."""
+    from handoff.board import gates
+
+    gate, check = gates.of_task(app.database, key=task.key), getattr(_module(task), "check_answer", None)
+    if check is not None and (gate is None or not gate.open_ended):
         check(app, task, answer)
 
 

@@ -16,6 +16,7 @@ from handoff.engine.place import landing
 from handoff.engine.work.flows import admin, flows
 from handoff.engine.work.tasks import admin as task_admin
 from handoff.workflows import library
+from scripts import handoff
 
 
 def patient(ground, attempts: int) -> None:
@@ -245,7 +246,12 @@ def test_a_list_of_tests_that_a_person_changed_at_the_gate_is_the_list_and_no_wo
             task_admin.approve(app, step.seen.task, answer=unfit)
     mine = "# Tests\n\n- [ ] adds two small numbers\n- [ ] divides\n"
     task_admin.approve(app, step.seen.task, answer=mine)
-    ground.act("1-red", {"expect": "adds two small numbers"}, {"write": "tests/test_add.py", "text": TEST_ADD})
+    ground.act("1-red", {"run": handoff("task", "ask", "'Of which size?'")})
+    step = ground.step(app, flow)
+    assert task_admin.gate_of(app, step.concluded.task).question == "Of which size?"
+    task_admin.approve(app, step.concluded.task, answer="below ten")
+    known = ({"expect": "adds two small numbers"}, {"expect": "below ten"})
+    ground.act("1-red", *known, {"write": "tests/test_add.py", "text": TEST_ADD})
     step = ground.step(app, flow)
     assert (step.phase, step.concluded.outcome.kind) == ("red", "ok"), step.concluded.outcome.reason
     with open(

@@ -238,7 +238,11 @@ def _with_answer(app: App, state: FlowState, task: Task) -> tuple[FlowState, Tas
     """A document that a person changed at the gate is the document from now on, and the session reads that one."""
     gate = gates.of_task(app.database, key=task.key)
     name = prompts.asked_about(state)
-    if gate is None or gate.state != gates.APPROVED or gate.open_ended or not gate.answer or not name:
+    if (
+        gate is not None and gate.open_ended and name
+    ):  # a session asked since: the change is in the flow, its row has the old words
+        return state, task._replace(brief=prompts.brief(app, state))
+    if gate is None or gate.state != gates.APPROVED or not gate.answer or not name:
         return state, task
     if name == state.workflow.test_list:
         state = _with_list(app, state, gate)
