@@ -150,6 +150,18 @@ def test_what_tests_newly_take_from_the_product_must_not_decide_what_they_mind(p
     assert "product-decides" in {one.code for one in judged.faults}, judged.findings
 
 
+def test_a_new_helper_at_the_top_that_asserts_is_support_where_only_tests_use_it(project):
+    asked = OLD.replace("assert shop.worth(3, 4) == 12", "is_wanted(shop.worth(3, 4), 12)")
+    files = {
+        TESTS: asked.replace("import shop\n", "import shop\nfrom wanting import is_wanted\n"),
+        "wanting.py": "def is_wanted(found, wanted):\n    assert found == wanted\n",
+    }
+    judged = project.weighed("refactor", files, stay=True)
+    assert "product-decides" not in {one.code for one in judged.findings}, judged.findings
+    judged = project.weighed("refactor", {**files, "shop.py": f"import wanting\n{CODE}"}, stay=True)
+    assert "product-decides" in {one.code for one in judged.faults}, judged.findings
+
+
 def test_a_function_that_asks_the_old_one_itself_may_stand_in_for_it(project):
     project.tree = project.write({"shop.py": CODE + "\n\ndef price(*given):\n    return worth(*given)\n"})
     project.know()

@@ -58,6 +58,8 @@ class JudgedChange(Record):
     test_support: TestSupport
     before: tuple[str, ...]
     links: tuple[str, ...]
+    new_helpers: frozenset[str] = frozenset()
+    """New modules that assert and that only tests use: support from now on."""
 
     @property
     def support(self) -> list[str]:
@@ -169,6 +171,13 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
         sources = {path: sha for path, sha in listed.items() if SOURCES.search(path)}
         texts = differing.texts(list(sources.values()))
         support = find_support({path: texts.get(sha, "") for path, sha in sources.items()}, touched, owned.covers)
+    made = [one.path for one in changes if one.path not in listed and one.path.endswith(".py") and not one.is_test]
+    helpers: frozenset[str] = frozenset()
+    if made:
+        sources = {path: sha for path, sha in differing.listing(tree).items() if path.endswith(".py")}
+        texts = differing.texts(list(sources.values()))
+        now = {path: texts.get(sha, "") for path, sha in sources.items()}
+        helpers = find_support(now, made, owned.covers).helpers
     links = tuple(path for path, mode in differing.modes(head, tree).items() if mode == _LINK)
     return JudgedChange(
         checkout=checkout,
@@ -178,6 +187,7 @@ def look_at(app: App, *, checkout: FlowCheckout, head: str, tree: str, suites: S
         test_support=support,
         before=tuple(listed),
         links=links,
+        new_helpers=helpers,
     )
 
 
@@ -316,7 +326,7 @@ def _altered(change: JudgedChange, suite: Suite, probe: Probe) -> AlteredRuns:
 
 
 def _changed_tests(change: JudgedChange, suite: Suite, probe: Probe) -> same_questions.ChangedTests:
-    owned, stood = test_runs.tests_of([suite]), set(change.support)
+    owned, stood = test_runs.tests_of([suite]), {*change.support, *change.new_helpers}
     touched = [one for one in change.changes if owned.covers(one.path) and TEST_FILE.search(one.path)]
     paths = dict.fromkeys([*change.before, *(one.path for one in change.changes)])
     every = test_runs.tests_of(probe.suites)
